@@ -54,7 +54,7 @@ func (l *loop) restore() {
 	}
 	// The file has been read once, by OpenDurable: only limits are likely to stand in
 	// the way.
-	var ended []replication.Ended
+	var ended []replication.DeletionRecord
 	err := l.disk.to.read(func(rec record) error {
 		ended = append(ended, rec.ended...)
 		return l.core.Restore([]replication.Item{rec.Item})
@@ -197,7 +197,7 @@ func (l *loop) beginBatch(now clock.Instant) {
 			gone = append(gone, k)
 			continue
 		}
-		records = append(records, record{it, l.core.Ended(k)})
+		records = append(records, record{it, l.core.Deletions(k)})
 	}
 	l.stats.DurableWrites++
 	d.number++

@@ -280,10 +280,10 @@ func readMemory(meta *bbolt.Bucket) (m replication.Memory, err error) {
 	}
 	r := wire.NewReader(b)
 	if r.Left() > 0 {
-		m = replication.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Lived: r.Uvarint()}
+		m = replication.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), MinGeneration: r.Uvarint(), Lived: r.Uvarint()}
 	}
 	if r.Left() > 0 { // not in files from before ends of entries were forgotten
-		m.Ceiling = r.Uvarint()
+		m.MaxForgottenStamp = r.Uvarint()
 	}
 	return m, r.Done()
 }
@@ -295,7 +295,7 @@ func knownFormat(got []byte) bool {
 }
 
 func appendMemory(b []byte, m replication.Memory) []byte {
-	for _, v := range []uint64{m.Current, m.Horizon, m.Base, m.Lived, m.Ceiling} {
+	for _, v := range []uint64{m.Current, m.Horizon, m.MinGeneration, m.Lived, m.MaxForgottenStamp} {
 		b = wire.AppendUvarint(b, v)
 	}
 	return b

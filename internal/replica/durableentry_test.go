@@ -77,7 +77,7 @@ func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
 			}); err != nil {
 				t.Error(err)
 			}
-			if m, err := d.memory(); err != nil || m.Ceiling != 9 {
+			if m, err := d.memory(); err != nil || m.MaxForgottenStamp != 9 {
 				t.Errorf("file %d: %+v, %v", i, m, err)
 			}
 			d.Close()
@@ -92,12 +92,12 @@ func TestAgesInFiles(t *testing.T) {
 	defer d.Close()
 	v := &textMap{}
 	v.Delete("a", crdt.Stamp{Time: 1})
-	rec := record{replication.Item{Key: "keep/m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}, []replication.Ended{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}}
-	got := func() (ended []replication.Ended, err error) {
+	rec := record{replication.Item{Key: "keep/m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}, []replication.DeletionRecord{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}}
+	got := func() (ended []replication.DeletionRecord, err error) {
 		err = d.read(func(r record) error { ended = r.ended; return nil })
 		return ended, err
 	}
-	for _, ended := range [][]replication.Ended{rec.ended, nil} {
+	for _, ended := range [][]replication.DeletionRecord{rec.ended, nil} {
 		rec.ended = ended
 		if err := d.write(replication.Memory{}, []record{rec}); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAgesInFiles(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	old := []replication.Ended{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}
+	old := []replication.DeletionRecord{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}
 	for name, end := range map[string]func() error{
 		"a key that is forgotten":  func() error { return d.write(replication.Memory{}, nil, "keep/m") },
 		"a file that is set aside": func() error { _, err := d.setAside(time.Now()); return err },

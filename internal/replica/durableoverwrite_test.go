@@ -16,7 +16,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-var testMemory = replication.Memory{Current: 300, Horizon: 200, Base: 100, Lived: 70000, Ceiling: 5}
+var testMemory = replication.Memory{Current: 300, Horizon: 200, MinGeneration: 100, Lived: 70000, MaxForgottenStamp: 5}
 
 // manyKeysBytes returns a file of some hundred keys, small and of several pages, ages of
 // deletions, and free pages. Its last two transactions have the same content, so that
@@ -37,7 +37,7 @@ func manyKeysBytes(t testing.TB) []byte {
 				v := &textMap{}
 				v.Delete("a", crdt.Stamp{Time: 1})
 				rec = record{replication.Item{Key: key, Kind: crdt.KindLWWMap, Bytes: v.Append(nil)},
-					[]replication.Ended{{Key: key, Inside: true, Entry: "a", Since: 3, Lived: 4}}}
+					[]replication.DeletionRecord{{Key: key, Inside: true, Entry: "a", Since: 3, Lived: 4}}}
 			}
 			recs = append(recs, rec)
 		}

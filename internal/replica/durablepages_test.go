@@ -161,7 +161,7 @@ func randomRecords(rng *rand.Rand, want map[string]string, keys int) (recs []rec
 		}
 		rec := record{Item: replication.Item{Key: key, Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}}
 		if rng.IntN(3) == 0 {
-			rec.ended = []replication.Ended{{Key: key, Inside: true, Entry: "gone1", Since: 3, Lived: 4}}
+			rec.ended = []replication.DeletionRecord{{Key: key, Inside: true, Entry: "gone1", Since: 3, Lived: 4}}
 		}
 		recs, want[key] = append(recs, rec), string(rec.Bytes)
 	}

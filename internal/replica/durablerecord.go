@@ -22,7 +22,7 @@ var (
 // map, the times are in a bucket of their own.
 type record struct {
 	replication.Item
-	ended []replication.Ended
+	ended []replication.DeletionRecord
 }
 
 // put stores a record, or takes out what there is of it.
@@ -74,7 +74,7 @@ func readRecord(key string, b, ages []byte) (rec record, err error) {
 		_, err = crdt.Decode(rec.Kind, rec.Bytes)
 	case len(rest) > 0:
 		r := wire.NewReader(rest)
-		rec.ended = []replication.Ended{readAge(r, key)}
+		rec.ended = []replication.DeletionRecord{readAge(r, key)}
 		err = r.Done()
 	}
 	if err == nil && ages != nil {
@@ -83,7 +83,7 @@ func readRecord(key string, b, ages []byte) (rec record, err error) {
 	return rec, err
 }
 
-func appendAges(b []byte, ended []replication.Ended) []byte {
+func appendAges(b []byte, ended []replication.DeletionRecord) []byte {
 	b = wire.AppendUvarint(b, uint64(len(ended)))
 	for _, e := range ended {
 		b = appendAge(wire.AppendString(b, e.Entry), e)
@@ -91,13 +91,13 @@ func appendAges(b []byte, ended []replication.Ended) []byte {
 	return b
 }
 
-func readAges(key string, b []byte) ([]replication.Ended, error) {
+func readAges(key string, b []byte) ([]replication.DeletionRecord, error) {
 	rest, err := unsealed(key, b)
 	if err != nil {
 		return nil, err
 	}
 	r := wire.NewReader(rest)
-	out := make([]replication.Ended, r.Count("ends", 3))
+	out := make([]replication.DeletionRecord, r.Count("ends", 3))
 	for i := range out {
 		entry := r.String("entry", len(rest))
 		out[i] = readAge(r, key)
@@ -106,12 +106,12 @@ func readAges(key string, b []byte) ([]replication.Ended, error) {
 	return out, r.Done()
 }
 
-func appendAge(b []byte, e replication.Ended) []byte {
+func appendAge(b []byte, e replication.DeletionRecord) []byte {
 	return wire.AppendUvarint(wire.AppendUvarint(b, e.Since), e.Lived)
 }
 
-func readAge(r *wire.Reader, key string) replication.Ended {
-	return replication.Ended{Key: key, Since: r.Uvarint(), Lived: r.Uvarint()}
+func readAge(r *wire.Reader, key string) replication.DeletionRecord {
+	return replication.DeletionRecord{Key: key, Since: r.Uvarint(), Lived: r.Uvarint()}
 }
 
 // sealed returns rest behind a checksum over the key and it.

@@ -12,14 +12,14 @@ import (
 // RequestID names a request between the core and its shell. Zero is not valid.
 type RequestID uint64
 
-// Event is what happens to a Core. Its implementations are the structs below.
+// Event is one input of a Core. Its implementations are the structs below.
 type Event interface{ event() }
 
-// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+// Tick marks the passage of time: the shell sends it at Core.Deadline or later.
 type Tick struct{}
 
 // Update changes the keys of Ops, all or none, here in the same step and then at as many
-// replicas as Level asks for. It is answered by one Reply.
+// replicas as Level asks for. One Reply answers it.
 type Update struct {
 	ID  RequestID
 	Ops []operation.Op
@@ -31,12 +31,12 @@ type Update struct {
 	// Deadline is when an unfulfilled level is given up: the outcome is then
 	// unknown. Zero means Config.Timeout from now.
 	Deadline clock.Instant
-	// Fence makes replicas that know a higher term of the group refuse.
+	// Fence makes replicas that have seen a higher term of the group refuse.
 	Fence replicator.Fence
 }
 
-// Read asks for the values of Keys as of Level. It is answered by one Reply whose
-// Values stand in the order of Keys, nil for a key that does not exist.
+// Read requests the values of Keys as of Level. One Reply answers it, with Values in the
+// order of Keys, nil for a key that does not exist.
 type Read struct {
 	ID       RequestID
 	Keys     []string
@@ -46,7 +46,7 @@ type Read struct {
 	Fence replicator.Fence
 }
 
-// Cancel forgets a request: no Reply comes for it. What it has written stays.
+// Cancel ends a request without a Reply. Its writes stay.
 type Cancel struct{ ID RequestID }
 
 // Received is a message from a peer. Msg is not changed.
@@ -58,14 +58,14 @@ type Received struct {
 // ViewChanged hands over a newer view. Older ones are ignored.
 type ViewChanged struct{ View *gossip.View }
 
-// PeerLost says that the connection to a peer broke: requests stop waiting for
-// it first and ask other members in the same step.
+// PeerLost reports that the connection to a peer broke: requests stop waiting for it
+// first and turn to other members in the same step.
 type PeerLost struct{ ID gossip.NodeID }
 
-// PeerUp says that a peer's connection stands.
+// PeerUp reports that a peer's connection stands.
 type PeerUp struct{ ID gossip.NodeID }
 
-// LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
+// LeaseRegained reports that Config.LeaseValid is true again: requests that waited for it
 // alone end in the same step.
 type LeaseRegained struct{}
 
@@ -86,19 +86,19 @@ func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.
 	}}
 }
 
-// Effects is what a step asks the shell to do. The shell empties it between
-// steps. Reply is carried out after Send, though nothing depends on it: a reply
-// is only ever given for what other replicas have already confirmed.
+// Effects are the orders of one step to the shell. The shell empties them between steps.
+// It carries out Send before Reply, though nothing depends on that order: a reply rests
+// only on confirmations that other replicas have already sent.
 type Effects struct {
 	Send  []Send
 	Reply []Reply
 	// Changed names the keys whose value changed, without repetitions per step.
 	Changed []string
-	// Forgotten names durable keys of which a deletion is remembered no more: their own, or
-	// those of entries.
+	// Forgotten names durable keys of which a deletion was forgotten: the key's own, or
+	// those of its entries.
 	Forgotten []string
-	// SetAside: what a file had brought was taken out, see retain.go. The file must be
-	// put aside, and written anew.
+	// SetAside is set when the keys that came from a file were taken out (retain.go). The
+	// shell must put the file aside and write a new one.
 	SetAside bool
 	Trace    []TraceEvent
 }
@@ -114,10 +114,12 @@ func (e *Effects) Reset() {
 // message share the pointer, so a shell may encode it once.
 type Send struct {
 	To gossip.NodeID
-	// Bulk messages go on the connection for transfers, others on the control one.
+	// Bulk messages go on the connection for transfers, all remaining messages on the
+	// control one.
 	Bulk bool
 	Msg  Message
-	// Disk: it says that durable keys are stored here. It must wait until they are.
+	// Disk is set on a message that confirms that durable keys are stored here. It must
+	// wait until they are.
 	Disk bool
 }
 
@@ -128,7 +130,8 @@ type Reply struct {
 	Err error
 	// Values of a Read are copies that belong to the receiver.
 	Values []crdt.Value
-	// Disk: it counts this replica for durable keys, and must wait until they are stored.
+	// Disk is set on a reply that counts this replica for durable keys. It must wait
+	// until they are stored.
 	Disk bool
 }
 
@@ -176,8 +179,7 @@ func (c *Core) Peers() []figures.Replica {
 	return out
 }
 
-// keyStats describes one key. The zero keyStats is that of a key that was never
-// there.
+// keyStats describes one key. The zero keyStats describes a key that never existed.
 type keyStats struct {
 	// Kind is 0 for a key that has been deleted.
 	Kind crdt.Kind
@@ -185,7 +187,7 @@ type keyStats struct {
 	Generation uint64
 	// Bytes is about the encoded size of the value.
 	Bytes int
-	// Print is equal at replicas that hold the same.
+	// Print is equal at replicas that hold the same state.
 	Print uint64
 }
 

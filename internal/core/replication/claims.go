@@ -10,17 +10,18 @@ import (
 
 // Claims of dots
 //
-// The context of a causal value says which changes of each writer its sender has seen. It
-// is believed: a dot that was claimed is never taken again, and a writer that meets a claim
-// about itself goes on above it. A damaged or hostile frame could so use up the numbers of
-// a living writer, whose later changes no replica could then take.
+// The context of a causal value lists the changes of each writer that its sender has
+// seen. Replicas accept it: a dot that was claimed is never used again, and a writer that
+// meets a claim about itself continues above it. A damaged or hostile frame could so use
+// up the numbers of a living writer, and replicas would then ignore its later changes.
 //
 // So each member announces in its Status the highest sequence number that it has used
-// under any key, and shows it in whatever it sends. A claim about a member that lies more
-// than claimReserve above what was heard from that very member is refused, like an item
-// that cannot be decoded. Claims within the reserve are taken by all, by their writer too:
-// refusing them there would leave replicas different for ever. What such a claim costs are
-// the writer's changes of the moment, and a 32,768th part of its numbers.
+// under any key, and shows it in all values that it sends. A replica refuses a claim
+// about a member that lies more than claimReserve above the number which that very member
+// announced, like an item that cannot be decoded. All replicas accept claims within the
+// reserve, their writer too: refusing them there would leave replicas different forever.
+// Such a claim costs the writer's changes of the moment, and a 32,768th part of its
+// numbers.
 //
 // Nodes outside the view announce nothing: they may have left, or this replica may not have
 // received the view in which they joined. So every claim, also that of a member about itself,
@@ -28,15 +29,16 @@ import (
 // caught up for the first time, a member accepts claims about itself up to dotsMax: other
 // replicas may have accepted them before it joined, and would otherwise ignore its changes.
 
-// dotsMax is the highest sequence number that a replica accepts: half of what the wire can
-// carry. Own changes end at ownDotsMax: one change, which uses many, stays below dotsMax.
+// dotsMax is the highest sequence number that a replica accepts: half of the highest that
+// the wire can carry. Own changes end at ownDotsMax: one change, which uses many numbers,
+// stays below dotsMax.
 const (
 	dotsMax    = 1 << 42
 	ownDotsMax = dotsMax - claimReserve
 )
 
-// claimReserve is how far the claims about a member may be ahead of what it has said
-// itself: 45 minutes without a word from it, at 100,000 changes of one key a second.
+// claimReserve bounds how far claims about a member may be ahead of its own announcement:
+// 45 minutes without a message from it, at 100,000 changes of one key a second.
 const claimReserve = 1 << 28
 
 // claimError means that an item claims changes which a node cannot have made.
@@ -50,7 +52,8 @@ func (e *claimError) Error() string {
 }
 
 // checkClaims refuses a value that came from a peer, nil for the own file, if it claims
-// changes that nodes cannot have made. It notes what the peer shows of its own.
+// changes that nodes cannot have made. It notes the highest number that the peer shows of
+// its own changes.
 func (c *Core) checkClaims(from *peer, v crdt.Value) error {
 	causal, ok := v.(crdt.Causal)
 	if !ok || len(c.peers) == 0 {

@@ -12,38 +12,39 @@ import (
 
 // Clocks that are wrong
 //
-// A stamp far in the future wins over every write until that time comes. So stamps are
-// bounded by the clocks of all members:
+// A stamp far in the future wins over every write until that time comes. So the clocks of
+// all members bound stamps:
 //
-//   - Every Status and StampAnswer carries its sender's wall clock. The *lower median* of
-//     those and the own clock is what most members agree on.
+//   - Every Status and StampAnswer carries its sender's wall clock. Most members agree on
+//     the *lower median* of those and the own clock.
 //   - Stamps made here are at most stampLead above the lower median: a node whose clock
-//     stands in 2099 writes correctly once it has heard another's.
+//     stands in 2099 writes correctly once it has received another's.
 //   - A stamp is *ahead* if it is more than aheadMax above the own clock or, with three or
-//     more clocks, above the lower median: a node whose own clock is wrong judges by those
-//     of the others. A write that would need such a stamp fails with ErrStamp, and one with
-//     such a stamp of its caller's with AheadError. Nothing changes then.
-//   - A replica does not apply entries that are ahead if their writer itself sends them. It
-//     refuses them in the acknowledgement. Entries that others pass on are always merged:
-//     what one replica admits, all admit, and the state is the join of what was admitted.
-//   - Stamps that were made before any other clock was heard may be wrong without a sign.
-//     Such a replica is *unjudged*: it sends and takes nothing but clocks until it has heard
-//     one. If its own entries are ahead of that, they get stamps of the present; nobody has
-//     seen the former ones. Entries that came from its file keep their stamps, since other
-//     files hold stamps of the same order.
+//     more clocks, above the lower median: a node whose own clock is wrong judges by
+//     those of its peers. A write that would need such a stamp fails with ErrStamp, and
+//     one with such a stamp of its caller's with AheadError. Nothing changes then.
+//   - A replica does not apply entries that are ahead if their writer itself sends them.
+//     It refuses them in the acknowledgement. Entries that another member passes on are
+//     always merged: an entry that one replica admits, all admit, and the state is the
+//     join of all admitted entries.
+//   - Stamps that were made before any other clock was received may be wrong without a
+//     sign. Such a replica is *unjudged*: it sends and accepts nothing but clocks until
+//     it has received one. If its own entries are ahead of that, they get stamps of the
+//     present; no other member has seen the former ones. Entries that came from its file
+//     keep their stamps, since other files hold stamps of the same order.
 //   - A write to an entry that is ahead of all clocks all the same begins an era of the key,
 //     above all stamps that it has.
 //
 // Without a clock (Config.Wall) nothing is judged: stamps are then terms or numbers.
-// A time or generation from timeMax on is malformed, whatever the clocks say.
+// A time or generation from timeMax on is malformed, also without a clock.
 //
-// Rejected: a refused writer that takes its value out again. Its replica may have confirmed
-// a value below the refused one, or merged it meanwhile without effect: that value would be
-// lost at a replica that was counted for it. The value stays here instead, reaches the others
-// when their clocks are there, and the caller learns that the outcome is unknown.
+// Rejected: a refused writer removes its value again. Its replica may have confirmed a
+// value below the refused one, or merged it meanwhile without effect: that value would be
+// lost at a replica that was counted for it. The value stays here instead, reaches the
+// other members when their clocks get there, and the caller receives an unknown outcome.
 //
-// Two wrong clocks that are cut off together vouch for each other. Their writes stand
-// until another member writes above them, in another era.
+// Two wrong clocks that are cut off together confirm each other. Their writes stand until
+// another member writes above them, in another era.
 
 const (
 	// aheadMax is how far ahead of the clocks a stamp may be.
@@ -59,15 +60,17 @@ const (
 	tickBits = 16
 )
 
-// clocks is what the core knows of the members' wall clocks.
+// clocks holds the readings of the members' wall clocks.
 type clocks struct {
-	// unjudged: stamps were made, or read from a file, before another clock was heard.
+	// unjudged is set while stamps were made, or read from a file, before another clock
+	// was received.
 	unjudged bool
-	// told: another member has said which clock it has, or that it has none.
-	told bool
-	// heardClock: of those that have one, the lower median was offset above the clock of the
-	// Instants, in milliseconds.
-	heardClock bool
+	// peersReported is set once another member has reported its clock, or that it has
+	// none.
+	peersReported bool
+	// clockKnown is set once a member has reported a clock. The lower median was then
+	// offset above the clock of the Instants, in milliseconds.
+	clockKnown bool
 	offset     int64
 }
 
@@ -84,7 +87,7 @@ func (c *Core) ownWall() uint64 {
 
 func (c *Core) nowMillis() int64 { return int64(c.now) / int64(time.Millisecond) }
 
-// readings returns the clocks that are known, as of now, the lowest first.
+// readings returns the received clocks, as of now, the lowest first.
 func (c *Core) readings() []uint64 {
 	var out []uint64
 	if own := c.ownWall(); own > 0 {
@@ -96,14 +99,14 @@ func (c *Core) readings() []uint64 {
 			out = append(out, uint64(p.offset+c.nowMillis()))
 		}
 	}
-	if len(out) == n && c.heardClock {
+	if len(out) == n && c.clockKnown {
 		out = append(out, uint64(c.offset+c.nowMillis())) // of members that have left
 	}
 	slices.Sort(out)
 	return out
 }
 
-// lowerMedian returns the clock that most members agree on, 0 if none is known.
+// lowerMedian returns the clock that most members agree on, 0 without readings.
 func lowerMedian(readings []uint64) uint64 {
 	if len(readings) == 0 {
 		return 0
@@ -139,20 +142,20 @@ func (c *Core) judgingWall() uint64 {
 	return lowerMedian(rs)
 }
 
-// tooFar reports whether a time is more than aheadMax ahead of wall; nothing is, without a
-// clock.
+// tooFar reports whether a time is more than aheadMax ahead of wall; without a clock no
+// time is.
 func tooFar(t, wall uint64) bool { return wall > 0 && t>>tickBits > wall+millis(aheadMax) }
 
-// hearClock takes in the clock of a member, 0 if it has none.
-func (c *Core) hearClock(p *peer, wall uint64) {
+// noteClock sets the clock of a member, 0 if it has none.
+func (c *Core) noteClock(p *peer, wall uint64) {
 	if c.cfg.Wall == nil {
 		return
 	}
-	c.told = true
+	c.peersReported = true
 	p.clocked = wall >= wallMin && wall < timeMax>>tickBits
 	if p.clocked {
 		p.offset = int64(wall) - c.nowMillis()
-		c.heardClock, c.offset = true, int64(lowerMedian(c.readings()))-c.nowMillis()
+		c.clockKnown, c.offset = true, int64(lowerMedian(c.readings()))-c.nowMillis()
 	}
 	if c.unjudged {
 		c.unjudged = false
@@ -160,10 +163,10 @@ func (c *Core) hearClock(p *peer, wall uint64) {
 	}
 }
 
-// mute reports whether this replica speaks and hears of nothing but clocks.
-func (c *Core) mute() bool { return c.unjudged && len(c.peers) > 0 && c.blunder != blunderUnjudged }
+// isMuted reports whether this replica sends and accepts nothing but clocks.
+func (c *Core) isMuted() bool { return c.unjudged && len(c.peers) > 0 && c.blunder != blunderUnjudged }
 
-func tellsClock(m Message) bool {
+func carriesClock(m Message) bool {
 	switch m.(type) {
 	case *Status, *StampAnswer:
 		return true
@@ -180,7 +183,7 @@ func newestStamp(v crdt.Value) (uint64, bool) {
 	return s.Newest().Time, true
 }
 
-// malformed reports why an item cannot be what a correct replica holds.
+// malformed reports why no correct replica can hold an item.
 func malformed(in *Item, v crdt.Value) error {
 	t, stamped := newestStamp(v)
 	if in.Era > 0 && !stamped || in.Era > eraMax {
@@ -192,7 +195,7 @@ func malformed(in *Item, v crdt.Value) error {
 	return nil
 }
 
-// admitStamps returns v without the entries that its sender has written and that are ahead.
+// admitStamps returns v without entries that are ahead and were written by its sender.
 func (c *Core) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.AheadError) {
 	newest, ok := newestStamp(v)
 	wall := c.judgingWall()
@@ -219,7 +222,7 @@ func emptied(v crdt.Value) bool {
 }
 
 // restamped returns a value with the stamps that f gives its entries, without those for
-// which it returns false. It forgets what was forgotten in v.
+// which it returns false. The value's newest forgotten stamp is lost.
 func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 	// The kind is that of a value, so it has a zero value.
 	fresh, _ := crdt.New(v.Kind())
@@ -249,17 +252,17 @@ func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 	return v
 }
 
-// judgeOwn gives entries that were written before another clock was heard, and are ahead of
-// the clocks, stamps of the present.
+// judgeOwn restamps entries that were written before another clock was received, and are
+// ahead of the clocks, with the present.
 func (c *Core) judgeOwn() {
 	wall := lowerMedian(c.readings())
 	if wall == 0 {
 		return
 	}
 	present := wall << tickBits
-	// Other files may have ends up to the ceiling of the own one.
-	if bound := max(present, c.filed); tooFar(c.ceiling, wall) {
-		c.ceiling, c.inherited = min(c.ceiling, bound), min(c.inherited, bound)
+	// Other files may have deletions up to the newest forgotten stamp of the own one.
+	if bound := max(present, c.filed); tooFar(c.maxForgottenStamp, wall) {
+		c.maxForgottenStamp, c.inherited = min(c.maxForgottenStamp, bound), min(c.inherited, bound)
 	}
 	for i := range c.store.buckets {
 		for _, it := range c.store.buckets[i].sorted() {
@@ -281,9 +284,9 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 		return s, true
 	})
 	if n == 0 {
-		return // all that is ahead came from the file
+		return // all entries that are ahead came from the file
 	}
-	c.ends.forget(it.key)
+	c.deletions.forget(it.key)
 	it.replace(v)
 	c.store.settle(it)
 	it.written = it.version
@@ -294,7 +297,8 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 	c.append(c.now, &Entry{Items: []Item{full(it)}})
 }
 
-// voidLogged takes a key out of the own entries that have been logged. None has been sent.
+// voidLogged removes a key from the own entries that have been logged. None has been
+// sent.
 func (c *Core) voidLogged(key string) {
 	of := func(in Item) bool { return in.Key == key }
 	for i, e := range c.log.entries {
@@ -323,19 +327,19 @@ func (c *Core) voidLogged(key string) {
 //     the order of stamps (but for those that differ in the lowest byte of Seq alone), and
 //     moves times below the year 1988. Every accepted clock shows a later time.
 //
-// Lifting commutes with joins, so it needs no agreement: members may begin the same era at
-// different times, or be stopped before any state of it arrives. Frames, logs and files of
-// earlier eras are lifted when they arrive, however late. Their order among themselves stays
-// what it was, none of their entries is lost, and none stands above a write of the new era.
+// Lifting commutes with joins, so it needs no agreement: members may begin the same era
+// at different times, or be stopped before any state of it arrives. Frames, logs and
+// files of earlier eras are lifted when they arrive, however late. Their entries keep
+// their order, none of them is lost, and none stands above a write of the new era.
 //
 // Eras are bounded by eraMax in each generation of a key: a stamp has 8 bytes of time to give.
 // After the last one a write fails with ErrStamp, until the clocks arrive or the key is
 // deleted, which ends the generation.
 //
-// Rejected: stamps of the present for what files hold (the other files keep the former
-// ones); subtracting a constant (stamps that are exact and below the year 2000 end in 2029);
-// a new generation with the same values (writes to other entries of the key that are
-// acknowledged meanwhile would be lost).
+// Rejected: stamps of the present for entries in files (the other files keep the former
+// ones); subtracting a constant (stamps that are exact and below the year 2000 end in
+// 2029); a new generation with the same values (writes to other entries of the key that
+// are acknowledged meanwhile would be lost).
 
 const (
 	// eraMax is the last era of a generation.
@@ -371,7 +375,7 @@ func lower(s crdt.Stamp, eras uint8) crdt.Stamp {
 // liftTime returns the time that a stamp has some eras later.
 func liftTime(t uint64, eras uint8) uint64 { return t >> (eraBits * uint(eras)) }
 
-// lifted returns v, a value of an era, as it stands in a later one.
+// lifted returns v, a value of an era, lifted to a later one.
 func lifted(v crdt.Value, from, to uint8) crdt.Value {
 	if from >= to || v == nil {
 		return v
@@ -379,7 +383,7 @@ func lifted(v crdt.Value, from, to uint8) crdt.Value {
 	return restamped(v, func(s crdt.Stamp) (crdt.Stamp, bool) { return lift(s, to-from), true })
 }
 
-// liftedItem returns an item as it stands in an era, if it is of an earlier one.
+// liftedItem returns an item lifted to an era, if it is of an earlier one.
 func liftedItem(in Item, era uint8) Item {
 	if in.Kind == 0 || in.Era >= era {
 		return in
@@ -391,7 +395,7 @@ func liftedItem(in Item, era uint8) Item {
 	return in
 }
 
-// raiseEra makes the value of an item one of an era, if it is of an earlier one.
+// raiseEra lifts the value of an item to an era, if it is of an earlier one.
 func (it *item) raiseEra(era uint8) (raised bool) {
 	if it.value == nil || it.era >= era {
 		return false
@@ -413,8 +417,8 @@ func (n *Newest) joinEra(o Newest) {
 	n.Era = era
 }
 
-// beginEra makes n the beginning of another era if a write above it would be ahead of clock.
-// In the last era it returns false.
+// beginEra starts another era in n if a write above it would be ahead of clock. In the
+// last era it returns false.
 func (n *Newest) beginEra(clock uint64) bool {
 	far := func(t uint64) bool { return tooFar(t+1, clock) }
 	if n.Era >= eraMax || !slices.ContainsFunc(n.Times, far) {
@@ -427,9 +431,10 @@ func (n *Newest) beginEra(clock uint64) bool {
 	return true
 }
 
-// eraClock returns the clock that a stamp must be ahead of to end an era: of three clocks or
-// more the lower median, of two the later one. One clock that is behind ends none. Alone, it
-// is the own clock: that of members which have left may have been the wrong one.
+// eraClock returns the clock that a stamp must be ahead of to end an era: of three clocks
+// or more the lower median, of two the later one. One clock that is behind ends no era.
+// Without peers it is the own clock: the clocks of members which have left may have been
+// wrong.
 func eraClock(own uint64, peers []*peer, readings []uint64) uint64 {
 	alone := !slices.ContainsFunc(peers, func(p *peer) bool { return p.clocked })
 	switch n := len(readings); {

@@ -36,7 +36,7 @@ const (
 	tagStampAnswer
 )
 
-// Bounds of fields on the wire, whatever a peer's Limits.
+// Bounds of fields on the wire, independent of a peer's Limits.
 const (
 	groupBytesMax   = 255
 	messageBytesMax = 256 << 20
@@ -84,7 +84,7 @@ func Append(b []byte, m Message) []byte {
 		}
 		return appendFences(b, m.Fences)
 	case *Commit:
-		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.Base, m.Ceiling), m.Drops), m.Fences)
+		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.MinGeneration, m.MaxForgottenStamp), m.Drops), m.Fences)
 	case *FetchParts:
 		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
 		return appendU64s(append(appendUs(b, m.Gen, uint64(m.Kind)), m.Grain), m.Sums)
@@ -197,19 +197,19 @@ func appendStatus(b []byte, m *Status) []byte {
 	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.CaughtUp)), m.Root)
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
-	b = wire.AppendBool(appendU64s(appendUs(b, m.Base, m.Ceiling), m.Ends), m.Fresh)
+	b = wire.AppendBool(appendU64s(appendUs(b, m.MinGeneration, m.MaxForgottenStamp), m.Deletions), m.Fresh)
 	return appendUs(b, m.Dots, m.Wall)
 }
 
 // Light reports whether a frame holds a message that is dealt with in little time, if it
-// is small: one that makes nobody look through keys, or encode whole values.
+// is small: one whose handling neither scans keys nor encodes whole values.
 func Light(frame []byte) bool {
 	return len(frame) > 0 && (frame[0] == tagDeltas || frame[0] == tagAck || frame[0] == tagRepairAck || frame[0] == tagStampQuery || frame[0] == tagStampAnswer)
 }
 
-// Decode reads one message. It allocates no more than a small multiple of the
-// frame's size; strings and bytes that the message keeps are copies, except that
-// Bytes and Data alias the frame.
+// Decode reads one message. It allocates at most a small multiple of the frame's size;
+// strings and bytes that the message keeps are copies, except that Bytes and Data alias
+// the frame.
 func Decode(frame []byte) (Message, error) {
 	r := wire.NewReader(frame)
 	m := decode(r)
@@ -263,7 +263,7 @@ func decode(r *wire.Reader) Message {
 		m.Fences = readFences(r)
 		return m
 	case tagCommit:
-		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), Base: readTime(r, "base"), Ceiling: readTime(r, "ceiling"), Drops: readDrops(r), Fences: readFences(r)}
+		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), MinGeneration: readTime(r, "min generation"), MaxForgottenStamp: readTime(r, "max forgotten stamp"), Drops: readDrops(r), Fences: readFences(r)}
 	case tagPacked:
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	case tagFetchParts:
@@ -422,7 +422,7 @@ func readAck(r *wire.Reader) *Ack {
 func readStatus(r *wire.Reader) *Status {
 	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
-	m.Base, m.Ceiling, m.Ends, m.Fresh = readTime(r, "base"), readTime(r, "ceiling"), readU64s(r), r.Bool()
+	m.MinGeneration, m.MaxForgottenStamp, m.Deletions, m.Fresh = readTime(r, "min generation"), readTime(r, "max forgotten stamp"), readU64s(r), r.Bool()
 	m.Dots, m.Wall = r.Uvarint(), r.Uvarint()
 	return m
 }
@@ -437,8 +437,8 @@ func appendDrops(b []byte, ds []Drop) []byte {
 		for _, n := range d.Writers {
 			b = wire.AppendU64(b, uint64(n))
 		}
-		b = wire.AppendUvarint(b, uint64(len(d.Ends)))
-		for _, e := range d.Ends {
+		b = wire.AppendUvarint(b, uint64(len(d.Deletions)))
+		for _, e := range d.Deletions {
 			b = appendUs(wire.AppendU64(wire.AppendString(b, e.Entry), uint64(e.Stamp.Node)), e.Stamp.Time, e.Stamp.Seq)
 		}
 	}
@@ -457,9 +457,9 @@ func readDrops(r *wire.Reader) []Drop {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))
 		}
 		for range r.Count("ends", 11) {
-			e := entryEnd{Entry: r.String("entry", messageBytesMax)}
+			e := entryDeletion{Entry: r.String("entry", messageBytesMax)}
 			e.Stamp = crdt.Stamp{Node: crdt.NodeID(r.U64()), Time: r.Uvarint(), Seq: r.Uvarint()}
-			d.Ends = append(d.Ends, e)
+			d.Deletions = append(d.Deletions, e)
 		}
 	}
 	return out

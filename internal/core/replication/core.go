@@ -20,12 +20,13 @@ type Core struct {
 	held   heldReads
 	log    ownLog
 	packer packer
-	// tracks says what has been applied of every node's stream but the own one.
+	// tracks holds, for every node's stream but the own one, the entries that were
+	// applied.
 	tracks map[gossip.NodeID]*track
 
 	requests map[RequestID]*request
-	// writes are the requests that wait for entries, in the order of their numbers;
-	// done ones are swept out when they are the most.
+	// writes are the requests that wait for entries, in the order of their numbers. Ended
+	// ones are removed when they outnumber the rest.
 	writes     []*request
 	writesDone int
 	timers     timers
@@ -35,14 +36,15 @@ type Core struct {
 	// round counts anti-entropy rounds, steps the steps.
 	round, steps uint64
 	session      session
-	// onDisk: what is being sent rests on the disk (disk.go).
+	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
 	onDisk bool
 	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
 	diskFails error
-	// diskMended: writes that did not count this node may be done since the disk works again.
+	// diskMended is set when the disk works again, so that writes which did not count
+	// this node may end.
 	diskMended bool
-	// shunned is the source that has just failed us.
-	shunned gossip.NodeID
+	// avoidPeer is the primary source of the last session, if that failed.
+	avoidPeer gossip.NodeID
 	forgetting
 	retaining
 	clocks
@@ -53,12 +55,12 @@ type Core struct {
 	stats figures.Replicator
 	// now is the time of the step under way.
 	now clock.Instant
-	// remote: the step handles a message.
+	// remote is set while the step handles a message.
 	remote bool
 	// out is the effects of the step under way.
 	out *Effects
-	// shared is the newest run of entries made for sending: peers that stand at
-	// the same place get the same message.
+	// shared is the newest run of entries made for sending: peers at the same position
+	// get the same message.
 	shared *Deltas
 }
 
@@ -75,12 +77,12 @@ func New(cfg Config) *Core {
 		requests:   map[RequestID]*request{},
 		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
-		forgetting: forgetting{virgin: true, pruneAt: clock.Never},
-		retaining:  retaining{ends: ends{of: map[string]*keyEnds{}}, found: math.MaxUint64, ripenAt: clock.Never},
+		forgetting: forgetting{empty: true, pruneAt: clock.Never},
+		retaining:  retaining{deletions: deletions{of: map[string]*keyDeletions{}}, found: math.MaxUint64, expiryAt: clock.Never},
 	}
 }
 
-// Step handles one event. Now must not go back between calls.
+// Step handles one event. Between calls now must not go back.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out, c.shared, c.now = out, nil, now
 	c.remote = false
@@ -117,8 +119,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out = nil
 }
 
-// onTime does all that is due. It runs in every step, so a late Tick harms
-// nothing but time.
+// onTime does all that is due. It runs in every step, so a late Tick only delays.
 func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.batchAt) {
 		c.batchAt = clock.Never
@@ -139,14 +140,14 @@ func (c *Core) onTime(now clock.Instant) {
 	}
 	c.retrySession(now)
 	if !now.Before(c.gossipAt) {
-		c.gossip(now)
+		c.gossipRound(now)
 	}
-	if c.planRipe(); !now.Before(c.ripenAt) {
-		c.ripen()
-		c.planRipe()
+	if c.planExpiry(); !now.Before(c.expiryAt) {
+		c.markExpired()
+		c.planExpiry()
 	}
 	if c.planPrune(now); !now.Before(c.pruneAt) {
-		c.prune(now)
+		c.startRound(now)
 		c.planPrune(now)
 	}
 }
@@ -156,7 +157,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.diskMended {
 		return c.now
 	}
-	d := clock.Min(clock.Min(c.batchAt, c.ripenAt), clock.Min(c.gossipAt, c.pruneAt))
+	d := clock.Min(clock.Min(c.batchAt, c.expiryAt), clock.Min(c.gossipAt, c.pruneAt))
 	for _, p := range c.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -169,8 +170,8 @@ func (c *Core) Deadline() clock.Instant {
 func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
 	p := c.byID[from]
 	if p == nil {
-		// Not of this view: a removed incarnation, or one that we have yet to hear
-		// of. What it wants to say it will say again.
+		// Don't handle messages of non-members: the sender was removed, or our view is
+		// stale. A member retransmits.
 		c.stats.ForeignFrames++
 		return
 	}
@@ -184,12 +185,12 @@ func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
 }
 
 func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
-	if c.mute() && !tellsClock(m) {
-		return // it comes again
+	if c.isMuted() && !carriesClock(m) {
+		return // the peer retransmits it
 	}
 	switch m := m.(type) {
 	case *Deltas:
-		if c.levelWith(p, m.Floor, m.Horizon) {
+		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onDeltas(p, m)
 		}
 	case *Ack:
@@ -197,23 +198,23 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *ReadRequest:
 		c.onReadRequest(p, m)
 	case *ReadResult:
-		if c.levelWith(p, m.Floor, m.Horizon) {
+		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onReadResult(now, p, m)
 		}
 	case *ReadParts:
 		c.onReadParts(p, m)
 	case *PartsResult:
-		if c.levelWith(p, m.Floor, m.Horizon) {
+		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onPartsResult(now, p, m)
 		}
 	case *StampQuery:
 		c.onStampQuery(p, m)
 	case *StampAnswer:
-		if c.levelWith(p, m.Floor, m.Horizon) {
+		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onStampAnswer(now, p, m)
 		}
 	case *Repair:
-		if c.levelWith(p, m.Floor, m.Horizon) {
+		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onRepair(p, m)
 		}
 	case *RepairAck:
@@ -229,10 +230,10 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *FetchParts:
 		c.onFetchParts(p, m)
 	case *Values:
-		if c.levelWith(p, m.Floor, m.Horizon) {
+		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onValues(now, p, m)
 		} else {
-			c.unlevelLane(now, p, m)
+			c.dismissUnlevel(now, p, m)
 		}
 	case *Part:
 		c.onPart(now, p, m)
@@ -249,17 +250,17 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 
 func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
 
-// changed takes note of a change: delta is what was joined with the value, nil if that
-// is gone.
+// changed notes a change: delta was joined with the value; it is nil if the value was
+// deleted.
 func (c *Core) changed(it *item, delta crdt.Value) {
-	c.noteEnds(it, delta)
+	c.noteDeletions(it, delta)
 	c.report(it)
 }
 
 // report reports a key as changed, once per step.
 func (c *Core) report(it *item) {
 	if c.out == nil {
-		return // in Restore: no caller can have seen anything else
+		return // in Restore: no caller has seen an earlier state
 	}
 	if c.blunder != blunderOwnIdleness || !c.remote {
 		it.changedAt = c.now
@@ -270,16 +271,17 @@ func (c *Core) report(it *item) {
 	}
 }
 
-// take merges items that another replica sent. It returns false if one of them
-// could not be taken: then its sender must not believe that it was.
+// take merges items that another replica sent. It returns false if one of them was
+// refused: then this replica must not confirm them.
 func (c *Core) take(p *peer, items []Item) (ok bool) {
 	return c.takeNoting(p, items, func(Refusal) {})
 }
 
-// takeNoting is take, and notes what a writer must learn of its own entries.
+// takeNoting is take; it calls note with each refusal that the writer of an item must
+// receive.
 func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 	ok = true
-	c.virgin = c.virgin && len(items) == 0
+	c.empty = c.empty && len(items) == 0
 	for i := range items {
 		err := c.takeItem(p, &items[i], func(r Refusal) {
 			r.Item = i
@@ -302,8 +304,8 @@ func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 	return ok
 }
 
-// takeItem merges one item that a peer sent, or that the own file has if from is nil. Note
-// is told what the writer of the item must learn of it.
+// takeItem merges one item that a peer sent, or one of the own file if from is nil. It
+// calls note with refusals that the writer of the item must receive.
 func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 	if err := c.roomFor(in); err != nil {
 		return err
@@ -344,7 +346,7 @@ func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 	return nil
 }
 
-// roomFor checks what others send against twice the limits.
+// roomFor checks an item of another replica against twice the limits.
 func (c *Core) roomFor(in *Item) error {
 	l := &c.cfg.Limits
 	it := c.store.get(in.Key)
@@ -361,8 +363,8 @@ func (c *Core) roomFor(in *Item) error {
 	return nil
 }
 
-// Restore takes items in that an earlier incarnation has kept, before the first
-// Step. They are merged with what others hold, and spread by anti-entropy.
+// Restore merges items that an earlier incarnation has stored, before the first Step.
+// Anti-entropy spreads them.
 func (c *Core) Restore(items []Item) error {
 	for i := range items {
 		if err := c.takeItem(nil, &items[i], func(Refusal) {}); err != nil {
@@ -398,8 +400,7 @@ func (c *Core) Value(key string) crdt.Value { return c.store.value(key) }
 // Keys returns the names of all keys that begin with prefix, sorted.
 func (c *Core) Keys(prefix string) []string { return c.store.names(prefix) }
 
-// Digest returns a hash of everything that the core holds: replicas with equal
-// digests hold equal data.
+// Digest returns a hash of the whole data: replicas with equal digests hold equal data.
 func (c *Core) Digest() uint64 { return c.store.root }
 
 // Term returns the highest term that the replica has seen of a fence's group.
@@ -410,7 +411,7 @@ func (c *Core) Stats() figures.Replicator {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
 	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0
-	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.floor, c.ends.n
+	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.floor, c.deletions.n
 	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
 	for _, p := range c.peers {
 		s.LagMax = max(s.LagMax, c.log.last()-p.acked)

@@ -10,19 +10,20 @@ import (
 // A disk that fails
 //
 // While the disk of durable keys fails, own writes of such keys are refused and change
-// nothing. What others write is applied here in memory, and refused in the
-// acknowledgement: this replica does not count for them. Nor does it for own writes that
-// were under way when the disk began to fail: the copy here is in memory alone, until the
-// disk works again and all has been stored. Reads, and keys that need no disk, go on.
+// nothing. Writes of other members are applied here in memory, and refused in the
+// acknowledgement: this replica does not count for them. Nor does it count for own writes
+// that were in flight when the disk began to fail: the copy here is in memory alone,
+// until the disk works again and all has been stored. Reads, and keys that need no disk,
+// are not affected.
 
-// Messages and replies that rest on the disk are marked (Send.Disk, Reply.Disk): those which
-// confirm that durable keys stand here, or tell what this replica has agreed to. The shell
-// holds them back until the disk has what they speak of. All else goes out meanwhile.
+// Messages and replies that rest on the disk are marked (Send.Disk, Reply.Disk): those
+// which confirm that durable keys stand here, or carry a promise of this replica. The
+// shell holds them back until the keys are stored. All other messages go out meanwhile.
 //
-// An update does not mix durable keys with others: its reply would wait for the disk, and
+// No update mixes durable keys with keys in memory: its reply would wait for the disk, and
 // fail with it, although part of it needs none.
 
-// unmixed fails if some of ops need the disk and others do not.
+// unmixed fails if some of ops need the disk and some do not.
 func (c *Core) unmixed(ops []plannedOp) error {
 	var e replicator.MixedError
 	for i := range ops {
@@ -52,16 +53,16 @@ func (c *Core) keptItems(items []Item) bool {
 	return c.keptAmong(len(items), func(i int) string { return items[i].Key })
 }
 
-// sendStored sends what rests on the disk if kept is true.
+// sendStored sends a message, which rests on the disk if kept is true.
 func (c *Core) sendStored(p *peer, m Message, kept bool) {
 	c.onDisk = kept
 	c.send(p, m)
 	c.onDisk = false
 }
 
-// DiskFails tells the core why durable keys cannot be stored now, nil if they can and all
-// that was changed meanwhile has been stored, or will be before what rests on the disk is
-// said (Reply.Disk).
+// DiskFails sets why durable keys cannot be stored now. It is nil if they can, and all
+// changes made meanwhile have been stored, or will be before messages that rest on the
+// disk go out (Reply.Disk).
 func (c *Core) DiskFails(why error) {
 	c.diskMended = c.diskFails != nil && why == nil
 	c.diskFails = why

@@ -7,8 +7,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// commit forgets what all replicas have, and raises the floor.
-func (c *Core) commit(now clock.Instant, drops []Drop) {
+// applyCommit forgets state that all replicas hold, and raises the floor.
+func (c *Core) applyCommit(now clock.Instant, drops []Drop) {
 	byKey := make(map[string]*Drop, len(drops))
 	for i := range drops {
 		byKey[drops[i].Key] = &drops[i]
@@ -17,18 +17,18 @@ func (c *Core) commit(now clock.Instant, drops []Drop) {
 		c.rewriteLog(byKey)
 	}
 	for i := range drops {
-		c.drop(&drops[i])
+		c.applyDrop(&drops[i])
 	}
 	for i := range drops {
 		d := &drops[i]
 		c.horizon = max(c.horizon, d.Since)
 		if d.Since > 0 && d.Kind == 0 {
-			c.base = max(c.base, d.Gen)
+			c.minGeneration = max(c.minGeneration, d.Gen)
 		}
 	}
 	c.floor++
-	c.virgin = false
-	c.list = drops
+	c.empty = false
+	c.lastDrops = drops
 	c.shared = nil
 	c.stats.Rounds++
 	c.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
@@ -37,9 +37,9 @@ func (c *Core) commit(now clock.Instant, drops []Drop) {
 	}
 }
 
-// drop applies one line of a commit. Values that have changed since they were
+// applyDrop applies one line of a commit. Values that have changed since they were
 // agreed upon keep their garbage until a later round.
-func (c *Core) drop(d *Drop) {
+func (c *Core) applyDrop(d *Drop) {
 	it := c.store.get(d.Key)
 	switch {
 	case it == nil:
@@ -49,7 +49,7 @@ func (c *Core) drop(d *Drop) {
 		c.dropEnded(d, it)
 	case len(d.Writers) > 0:
 		it.own()
-		c.gather(d, it)
+		c.gatherShares(d, it)
 	case d.Kind != 0:
 		it.own()
 		p, ok := it.value.(crdt.Pruner)
@@ -57,11 +57,11 @@ func (c *Core) drop(d *Drop) {
 			c.store.settle(it)
 			c.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
-				c.ceiling = max(c.ceiling, m.Forgotten().Time)
+				c.maxForgottenStamp = max(c.maxForgottenStamp, m.Forgotten().Time)
 			}
 		}
 	case it.gen < d.Gen:
-		// Written here without knowledge of a deletion that all others had seen.
+		// Written here before this replica had a deletion that all peers had applied.
 		c.vanish(it)
 	default:
 		if c.blunder == blunderNoRebase && it.value != nil {
@@ -69,27 +69,27 @@ func (c *Core) drop(d *Drop) {
 		}
 		it.gen -= d.Gen
 		c.stats.Pruned++
-		c.ends.forget(it.key) // a leader that does not know the key as durable
+		c.deletions.forget(it.key) // by a leader whose Keep does not select the key
 		if it.gen == 0 && it.value == nil {
 			c.store.remove(it)
 			return
 		}
 		c.store.settle(it)
-		c.noteEnds(it, it.value)
+		c.noteDeletions(it, it.value)
 	}
 }
 
-// vanish takes an item out as if it had never been there.
+// vanish removes an item as if its key had never existed.
 func (c *Core) vanish(it *item) {
 	if it.value != nil {
 		c.report(it)
 	}
-	c.ends.forget(it.key)
+	c.deletions.forget(it.key)
 	c.store.remove(it)
 }
 
-// dropEnded forgets a durable key. One that was created again stays as it is: old files
-// know its generations.
+// dropEnded forgets a durable key. A key that was created again stays as it is: old files
+// hold its generations.
 func (c *Core) dropEnded(d *Drop, it *item) {
 	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
 		return
@@ -99,19 +99,19 @@ func (c *Core) dropEnded(d *Drop, it *item) {
 	c.out.Forgotten = append(c.out.Forgotten, it.key)
 }
 
-// dropInside forgets ends of entries of a durable map. A replica that has agreed has them, or
-// something newer, which stays.
+// dropInside forgets deletions of entries of a durable map. A replica that has agreed
+// holds them, or newer states, which stay.
 func (c *Core) dropInside(d *Drop, it *item) {
 	it.own()
 	m, ok := it.value.(*entryMap)
 	if !ok || it.gen != d.Gen || it.era != d.Era {
 		return
 	}
-	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.end(entry) == s })
-	for _, e := range d.Ends {
-		c.ceiling = max(c.ceiling, e.Stamp.Time)
+	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.stampOf(entry) == s })
+	for _, e := range d.Deletions {
+		c.maxForgottenStamp = max(c.maxForgottenStamp, e.Stamp.Time)
 		if _, stays := m.Stamp(e.Entry); !stays {
-			c.ends.forgetInside(d.Key, e.Entry)
+			c.deletions.forgetInside(d.Key, e.Entry)
 		}
 	}
 	if dropped > 0 {
@@ -121,8 +121,8 @@ func (c *Core) dropInside(d *Drop, it *item) {
 	}
 }
 
-// rewriteLog makes the own log fit for the new floor: what was logged before a
-// tombstone must not be sent again without it.
+// rewriteLog rewrites the own log for the new floor: entries from before a tombstone must
+// not be retransmitted without it.
 func (c *Core) rewriteLog(byKey map[string]*Drop) {
 	done := map[*Entry]*Entry{}
 	rewrite := func(e *Entry) *Entry {
@@ -144,8 +144,8 @@ func (c *Core) rewriteLog(byKey map[string]*Drop) {
 	}
 }
 
-// rewritten returns e as it must be sent after the commit: e itself if nothing in
-// it is concerned.
+// rewritten returns e as it must be sent after the commit: e itself if the commit names
+// none of its keys.
 func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 	concerned := false
 	for i := range e.Items {
@@ -180,8 +180,8 @@ func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 	return out
 }
 
-// overtaken puts, in a delta of a map, the tombstones that stand here in place of
-// older entries.
+// overtaken replaces, in a delta of a map, entries by the newer tombstones that stand
+// here.
 func (c *Core) overtaken(in Item, d *Drop) Item {
 	here, ok := c.store.value(in.Key).(*entryMap)
 	if !ok || in.Gen != 0 || in.Kind != d.Kind {
@@ -206,8 +206,8 @@ func (c *Core) overtaken(in Item, d *Drop) Item {
 	return in
 }
 
-// without takes what all have forgotten, and what is older, out of a delta of a durable
-// map.
+// without removes the entries that all members have forgotten, and older ones, from a
+// delta of a durable map.
 func without(in Item, d *Drop) Item {
 	if in.Kind != d.Kind || in.Gen != d.Gen {
 		return in
@@ -217,13 +217,13 @@ func without(in Item, d *Drop) Item {
 	if err != nil {
 		return in
 	}
-	end := func(entry string) crdt.Stamp { return lift(d.end(entry), in.Era-d.Era) }
+	end := func(entry string) crdt.Stamp { return lift(d.stampOf(entry), in.Era-d.Era) }
 	delta, changed := v.(*entryMap), false
-	for _, e := range d.Ends {
+	for _, e := range d.Deletions {
 		stamp, ok := delta.Stamp(e.Entry)
 		if ok && stamp.Compare(end(e.Entry)) <= 0 {
 			changed = true
-			// As an end, which is then forgotten.
+			// As a deletion, which is then forgotten.
 			delta.Delete(e.Entry, end(e.Entry))
 		}
 	}
@@ -234,18 +234,17 @@ func without(in Item, d *Drop) Item {
 	return in
 }
 
-// The shares of dead writers in maps of counters are put together by rounds like all
-// that is forgotten (prune.go; crdt/gather.go says why it must be so). What differs:
-// the writers are named, for a replica may stand in a later view when it hears of the
-// commit, with more of them dead; and who has agreed carries it out, whatever it has
-// changed since.
+// Rounds of pruning also merge the shares of dead writers in maps of counters (prune.go;
+// crdt/gather.go explains why). Two things differ. The drop names the writers, since a
+// replica may be in a later view, with more of them dead, when the commit arrives. A
+// replica that has agreed carries the drop out even if it has changed the value since.
 
 // gatherWritersMax bounds the writers of one line of a round. More come in later
 // rounds.
 const gatherWritersMax = 64
 
-// loose returns the shares of dead writers that could be put together in a value.
-func (c *Core) loose(it *item) (d Drop, ok bool) {
+// gatherable returns the shares of dead writers that could be merged in a value.
+func (c *Core) gatherable(it *item) (d Drop, ok bool) {
 	g, ok := it.value.(crdt.Gatherer)
 	if !ok {
 		return d, false
@@ -257,18 +256,19 @@ func (c *Core) loose(it *item) (d Drop, ok bool) {
 
 func (d *Drop) writer(n crdt.NodeID) bool { return slices.Contains(d.Writers, n) }
 
-// agreesToGather reports whether this replica has the same shares of the same dead.
+// agreesToGather reports whether this replica has the same shares of the same dead
+// writers.
 func (c *Core) agreesToGather(d *Drop, v crdt.Value) bool {
 	g, ok := v.(crdt.Gatherer)
 	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !c.dead(n) })
 	return ok && !alive && g.Shares(d.writer) == d.Garbage
 }
 
-// gather carries out a line of a commit. The content stays what it is.
-func (c *Core) gather(d *Drop, it *item) {
+// gatherShares carries out a line of a commit. The content stays what it is.
+func (c *Core) gatherShares(d *Drop, it *item) {
 	g, ok := it.value.(crdt.Gatherer)
 	if !ok || it.gen != 0 || it.kind() != d.Kind {
-		return // ended since, and all else will be too
+		return // deleted since; the remaining lines of the key will be too
 	}
 	if c.blunder == blunderGatherUnchanged && g.Shares(d.writer) != d.Garbage {
 		return

@@ -84,7 +84,7 @@ func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 	if n, young := d.tombs()/3, int(retain/every); n > young*5/4 {
 		t.Errorf("%d tombstones, of which %d are younger than Retain", n, young)
 	}
-	now := d.core(2).wall(d.now)
+	now := d.core(2).wallAt(d.now)
 	if late := now - d.core(2).Memory(d.now).Current; late > millis(retain/2) {
 		t.Errorf("its deletions are those of the others as of %d ms ago", late)
 	}
@@ -236,7 +236,7 @@ func TestManyEndsInOneMapEnd(t *testing.T) {
 	if most := d.core(0).cfg.Limits.FrameBytes; largest > most || largest == 0 {
 		t.Errorf("a message of %d bytes, more than %d", largest, most)
 	}
-	if r := d.core(0).Stats().Rounds; r > n/dropEndsMax+2 {
+	if r := d.core(0).Stats().Rounds; r > n/dropDeletionsMax+2 {
 		t.Errorf("%d rounds", r)
 	}
 }
@@ -250,11 +250,11 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 	d.run(10 * time.Second)
 	d.do(0, replicator.Local, d.end(0, "b"), operation.Op{Key: "keep/s", Delete: true})
 	d.run(20 * time.Second)
-	want := slices.Concat(d.core(0).Ended("keep/m"), d.core(0).Ended("keep/s"))
+	want := slices.Concat(d.core(0).Deletions("keep/m"), d.core(0).Deletions("keep/s"))
 	d.stop(0)
 	d.pause(time.Hour)
 	d.boot(0)
-	got := slices.Concat(d.core(0).Ended("keep/m"), d.core(0).Ended("keep/s"))
+	got := slices.Concat(d.core(0).Deletions("keep/m"), d.core(0).Deletions("keep/s"))
 	if len(got) != 3 || !slices.Equal(got, want) {
 		t.Errorf("%v, was %v", got, want)
 	}
@@ -308,7 +308,7 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	items := []Item{full(d.core(0).store.get("keep/m"))}
 	d.cut = nil
 	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).floor, Horizon: d.core(2).horizon, Items: items}})
-	if got := d.core(2).Ended("keep/m"); len(got) != 1 || got[0].Entry != "c" {
+	if got := d.core(2).Deletions("keep/m"); len(got) != 1 || got[0].Entry != "c" {
 		t.Errorf("%v", got)
 	}
 	if got := d.keys(); got != "keep/m[b:e]" || d.tombs() != 3 {

@@ -30,7 +30,7 @@ func (s *fences) pass(f replicator.Fence) (higher uint64, ok bool) {
 	return 0, true
 }
 
-// raise notes a term and reports whether it was news.
+// raise notes a term and reports whether it was new.
 func (s *fences) raise(f replicator.Fence) bool {
 	have, known := s.terms[f.Group]
 	if f.Zero() || known && have >= f.Term {

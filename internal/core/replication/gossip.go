@@ -10,22 +10,22 @@ import (
 
 // Anti-entropy
 //
-// Every round one peer gets a Status: the root digest, and the vector of what has
-// been seen of every stream. Equal roots end it. If they differ because entries
-// are on their way, the streams will see to it, and comparing more would only move
-// large values for nothing; else the receiver opens a session and pulls:
+// Every round sends a Status to one peer: the root digest, and the vector of the applied
+// entries of every stream. Equal roots end the round. If they differ because entries are
+// in flight, the streams remove the difference, and further comparison would only move
+// large values for nothing. Otherwise the receiver opens a session and pulls:
 //
 //	Status  ->            root, vector
 //	        <- Compare    sums of 256 buckets
 //	Differ  ->            fingerprints of the keys in buckets that differ
-//	        <- Fetch      keys, again and again, also to others (session.go)
+//	        <- Fetch      keys, again and again, also to other peers (session.go)
 //	Values  ->            as many as fit into a frame
 //
 // Each side only pulls, so a value travels to members to which it is new, and no member
 // decides for another.
 
-// gossip is one round.
-func (c *Core) gossip(now clock.Instant) {
+// gossipRound sends the Status messages of one round.
+func (c *Core) gossipRound(now clock.Instant) {
 	c.gossipAt = now.Add(c.roundWait())
 	if len(c.peers) == 0 {
 		return
@@ -55,10 +55,10 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	}
 	c.sendStored(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()}, c.cfg.Keep != nil)
+		MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()}, c.cfg.Keep != nil)
 }
 
-// vector returns what has been seen of every stream, sorted by node.
+// vector returns the applied entries of every stream, sorted by node.
 func (c *Core) vector() []Seen {
 	out := make([]Seen, 0, len(c.tracks)+1)
 	if c.log.last() > 0 {
@@ -78,35 +78,35 @@ func (c *Core) vector() []Seen {
 
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.takeFences(p.id, m.Epoch, m.Fences)
-	c.hearClock(p, m.Wall)
+	c.noteClock(p, m.Wall)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.progress(now, p, m.Vector[i].Seen, 0, 0)
 	}
-	c.hearStanding(p, m)
+	c.onStanding(p, m)
 	if c.fresh {
 		if m.Reply {
 			c.sendStatus(p, false)
 		}
 		return
 	}
-	if !c.levelWith(p, m.Floor, m.Horizon) {
-		// What differs because of that says nothing.
+	if !c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		// Don't compare roots: they differ because of that.
 		if m.Reply {
 			c.sendStatus(p, false)
 		}
 		return
 	}
-	c.hearEnds(p, m.Ends)
+	c.compareDeletions(p, m.Deletions)
 	if m.Root == c.store.root {
 		p.differed = 0
-		c.caught(now, p, min(m.Epoch, c.epoch), m.CaughtUp, m.Vector)
+		c.noteSynced(now, p, min(m.Epoch, c.epoch), m.CaughtUp, m.Vector)
 	} else {
 		p.differed++
 		if c.session.peer == 0 && c.mustPull(m, p) {
-			if p.id == c.shunned {
-				c.shunned = 0 // once: others may be quicker with their Status
+			if p.id == c.avoidPeer {
+				c.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
 			} else {
 				c.startSession(now, p)
 			}
@@ -118,7 +118,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	}
 }
 
-// mustPull reports whether streams alone will not make the difference go away.
+// mustPull reports whether streams alone will not remove the difference.
 func (c *Core) mustPull(m *Status, p *peer) bool {
 	if c.cfg.NoStream || p.joined < c.epoch && c.caughtUp < c.epoch || p.differed >= 3 {
 		return true
@@ -134,8 +134,8 @@ func (c *Core) mustPull(m *Status, p *peer) bool {
 	return level && !c.lacksStream(m.Vector)
 }
 
-// lacksStream reports whether a vector has nothing of a stream that runs and of which
-// something has been applied here: the first entries are still on their way there.
+// lacksStream reports whether a vector lacks a running stream of which this replica has
+// applied entries: the first entries are still in flight to the vector's sender.
 func (c *Core) lacksStream(vector []Seen) bool {
 	return slices.ContainsFunc(c.vector(), func(mine Seen) bool {
 		known := func(s Seen) bool { return s.Node == mine.Node }
@@ -143,8 +143,9 @@ func (c *Core) lacksStream(vector []Seen) bool {
 	})
 }
 
-// caught notes that everything a peer held when it said so is held here.
-func (c *Core) caught(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, vector []Seen) {
+// noteSynced notes that this replica holds the whole state that a peer held when it sent
+// vector.
+func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, vector []Seen) {
 	for _, s := range vector {
 		if s.Node == c.cfg.Self {
 			continue
@@ -170,8 +171,8 @@ func (c *Core) caught(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, 
 	}
 }
 
-// forgotten reports whether the streams of nodes outside the view are of no more
-// use: every peer has caught up with this view.
+// forgotten reports whether the streams of nodes outside the view are useless: every peer
+// has caught up with this view.
 func (c *Core) forgotten() bool {
 	for _, p := range c.peers {
 		if p.caughtUp < c.epoch {

@@ -68,16 +68,16 @@ func (c *Core) checkInvariants() {
 
 // checkEnds: what is known of deletions is what there is of them.
 func (c *Core) checkEnds() {
-	var sums [endParts]uint64
+	var sums [deletionParts]uint64
 	n := 0
-	count := func(e end) {
+	count := func(e deletion) {
 		n++
 		sums[e.print>>58] += e.print
 	}
 	for i := range c.store.buckets {
 		for key, it := range c.store.buckets[i].items {
 			m, isMap := it.value.(*entryMap)
-			e := c.ends.of[key]
+			e := c.deletions.of[key]
 			if !c.kept(key) || it.value != nil && (!isMap || m.Tombstones() == 0) {
 				continue
 			}
@@ -94,8 +94,8 @@ func (c *Core) checkEnds() {
 			}
 		}
 	}
-	must(n == c.ends.n && sums == c.ends.sums, "sums of ends")
-	must(!c.fresh || c.virgin, "fresh and not virgin")
+	must(n == c.deletions.n && sums == c.deletions.sums, "sums of ends")
+	must(!c.fresh || c.empty, "fresh and not virgin")
 }
 
 func must(ok bool, format string, args ...any) {

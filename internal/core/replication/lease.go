@@ -11,39 +11,39 @@ import (
 
 // Leases
 //
-// A node that was removed goes on in its last view until it hears of the removal. With
-// others like it, it can be a majority of that view: all members of a role that was cut
-// off as a whole, three of four when exactly half went on with the most senior, or
-// the members that an emergency takeover left out. So a request at a level other than Local ends
-// well only while its asker holds a valid lease: one look at a clock at the end, and no
-// round trip. Until then it waits, whichever replicas have answered.
+// A removed node continues in its last view until it learns of its removal. Several
+// removed nodes can be a majority of that view: all members of a role that was cut off as
+// a whole, three of four when exactly half continued with the most senior, or the members
+// that an emergency takeover left out. So a request at a level other than Local succeeds
+// only while its asker holds a valid lease: one look at a clock at the end, and no round
+// trip. Until then it waits, whichever replicas have answered.
 //
-// Why the asker's lease is enough, and replicas need none when they answer: no node
-// outside the newest view holds a valid lease. So at the moment at which a request is
-// counted over the view e, its asker a is in e and in every view from there to the
-// newest one, n, and what it was told was told by a majority Q of e, itself included,
-// in e or earlier. Whatever ends in n meets Q:
+// The asker's lease is enough, and replicas need none when they answer, since no node
+// outside the newest view holds a valid lease. So when a request is counted over the view
+// e, its asker a is in e and in every view from there to the newest one, n, and its
+// answers came from a majority Q of e, itself included, in e or earlier. Every request
+// that ends in n meets Q:
 //
-//   - before n is settled, it needs of the voters of e a majority, or all who are left.
+//   - before n is settled, it needs a majority of the voters of e, or all that are left.
 //     A majority meets Q; if fewer are left, then a is one of them.
-//   - n is settled by replicas that took over the state of so many of e, in exchanges in
-//     which both were in n: one of Q is among those, which was in n then, and what it
-//     told a in e, it had told before.
+//   - n is settled by replicas that took over the state of as many members of e, in
+//     exchanges in which both sides were in n. One member of Q is among those. It was in
+//     n then, and had answered a in e before.
 //
-// So a write that ends is known to all that end later, and a read knows all that ended
-// before it began. Of nodes that were removed neither is true; they have no lease.
+// So every request that ends later sees a write that has ended, and a read sees all
+// writes that ended before it began. For removed nodes neither holds; they have no lease.
 //
-// To(n) and All need the lease too. To(n) meets nothing across requests, but says that a
-// value stands at so many members, and what stands at removed nodes is gone when they
-// join again. To(1) is Local.
+// To(n) and All need the lease too. To(n) guarantees nothing across requests, but
+// promises that a value stands at n members, and values at removed nodes are lost when
+// those join again. To(1) is Local.
 //
-// Rejected: to refuse such requests immediately. A lease lapses for a moment when a leader
-// dies, and is back before most deadlines. Rejected: leases of those that answer, since
-// they prove nothing that the asker's does not.
+// Rejected: to refuse such requests immediately. A lease lapses for a moment when a
+// leader dies, and is back before most deadlines. Rejected: leases of the answering
+// replicas, since they prove nothing that the asker's does not.
 
-// leased reports whether requests may end well now. A lease can be heard of before the
-// view that makes this node a voter: what is counted over the one before would be a
-// majority without it, an empty one where the other members of the role have left.
+// leased reports whether requests may succeed now. A lease can arrive before the view
+// that makes this node a voter. A request counted over the former view would then rest on
+// a majority without it, an empty one where the other members of the role have left.
 func (c *Core) leased() bool {
 	if c.cfg.LeaseValid == nil || c.blunder == blunderNoLease {
 		return true
@@ -58,7 +58,7 @@ func (c *Core) complete(now clock.Instant, r *request) {
 		return
 	}
 	if r.leaseAt == 0 {
-		// The shell says when the lease is back, but not after a gap so short that
+		// The shell reports when the lease is back, but not after a gap so short that
 		// only this request has met it.
 		r.leaseAt = now.Add(c.cfg.ResendAfter)
 		c.timers.push(r.leaseAt, r.id)

@@ -8,20 +8,20 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// peer is another member of the view with the role, voting or joining: both are
-// kept up to date, only voting ones count.
+// peer is another member of the view with the role, voting or joining. Both receive all
+// state; only voting ones count.
 type peer struct {
 	id gossip.NodeID
-	// down: its connection was lost and has not come back.
+	// down is set while its connection is lost.
 	down bool
 
-	// The stream to it. Invariant: acked < next <= log.last()+1; acked is the
-	// highest entry up to which the peer holds everything it can get by stream.
+	// The stream to it. Invariant: acked < next <= log.last()+1; acked is the highest
+	// entry up to which the peer holds all that streams can bring.
 	acked, next uint64
 	resendAt    clock.Instant
 	backoff     int
 
-	// What its newest Status said.
+	// From its newest Status.
 	caughtUp gossip.Epoch
 	keys     uint64
 	// dots is the highest sequence number of its changes that it has shown (claims.go).
@@ -35,10 +35,11 @@ type peer struct {
 
 	// floor is the highest at which it was seen (prune.go).
 	floor uint64
-	// evenAt is when its ends were last the same as ours, by parts (retain.go).
-	evenAt [endParts]clock.Instant
+	// evenAt is when its deletions last equalled the own ones, by parts (retain.go).
+	evenAt [deletionParts]clock.Instant
 
-	// clocked: its newest clock was offset above the clock of the Instants (clocks.go).
+	// clocked is set if it has a clock, which was offset above the clock of the Instants
+	// (clocks.go).
 	clocked bool
 	offset  int64
 
@@ -46,7 +47,7 @@ type peer struct {
 	in  incoming
 }
 
-// members is what the core knows of the view.
+// members holds the view, its voters and the peers.
 type members struct {
 	view   *gossip.View
 	epoch  gossip.Epoch
@@ -54,8 +55,8 @@ type members struct {
 	former []kept          // sets of former voters
 	// caughtUp is the newest view with which this replica has caught up.
 	caughtUp gossip.Epoch
-	// behind: it has not caught up since it last kept a set, also if that was dropped
-	// because the view is settled without it.
+	// behind is set until it has caught up after it last kept a set, even if the set was
+	// dropped because the view settled without it.
 	behind bool
 	peers  []*peer // sorted by seniority
 	byID   map[gossip.NodeID]*peer
@@ -68,7 +69,7 @@ func (c *Core) linked(id gossip.NodeID) bool {
 	return p != nil && !p.down
 }
 
-// quorums returns what a request at level needs now.
+// quorums returns the quorums that a request at level needs now.
 func (c *Core) quorums(level replicator.Level) []quorum {
 	voters, former := c.voters, c.former
 	switch c.blunder {
@@ -92,13 +93,13 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	}
 	c.keepFormer(old, oldVoters)
 	c.enlist(now, v)
-	c.dropGoneLanes(now)
-	c.cycle, c.tired = pruning{}, 0
+	c.dropGoneSources(now)
+	c.pruneRound, c.idleRounds = pruning{}, 0
 	c.store.suspectAll()
 	if len(c.peers) == 0 {
 		c.former, c.behind = nil, false
 	}
-	c.standAlone()
+	c.establishAlone()
 	c.catchUp(now)
 	c.recount(now)
 	for _, r := range c.held.takeReads() {
@@ -115,17 +116,17 @@ func (c *Core) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 	all := false
 	switch {
 	case old == nil:
-		// A newcomer has not seen the views before its own, of which the others may
-		// still keep sets: any one of them may alone hold what was confirmed there. So
-		// it needs each voter that is present, or one replica that has caught up.
+		// A newcomer has not seen the views before its own, of which its peers may still
+		// keep sets. A write that was confirmed there may stand at any one of them alone.
+		// So it needs each voter that is present, or one replica that has caught up.
 		others := slices.DeleteFunc(slices.Clone(c.voters), func(id gossip.NodeID) bool { return id == c.cfg.Self })
 		if len(others) > 0 {
 			c.former, c.behind = []kept{{members: others, all: c.blunder != blunderFewVoters}}, true
 		}
 		return
 	case c.epoch != old.Epoch+1:
-		// It is to the views between what a newcomer is to those before its own. Former
-		// voters that are still there are voters.
+		// This replica has missed views, as a newcomer has missed those before its own.
+		// Former voters that remain are voters.
 		voters, all = slices.Clone(c.voters), c.blunder != blunderSkipMajority
 	case slices.Equal(voters, c.voters):
 		return
@@ -140,7 +141,7 @@ func (c *Core) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 	c.behind = true
 }
 
-// enlist makes the peers those of v, keeping what is known of old ones.
+// enlist makes the peers those of v, keeping the state of old ones.
 func (c *Core) enlist(now clock.Instant, v *gossip.View) {
 	was := c.byID
 	c.peers, c.byID = nil, map[gossip.NodeID]*peer{}
@@ -151,7 +152,7 @@ func (c *Core) enlist(now clock.Instant, v *gossip.View) {
 		}
 		p := was[m.ID]
 		if p == nil {
-			// What was logged before it came, it takes over by anti-entropy.
+			// Anti-entropy brings it the entries that were logged before it came.
 			p = &peer{id: m.ID, acked: c.log.last(), next: c.log.last() + 1, resendAt: clock.Never}
 		}
 		c.peers = append(c.peers, p)
@@ -159,12 +160,12 @@ func (c *Core) enlist(now clock.Instant, v *gossip.View) {
 	}
 }
 
-// dropGoneLanes ends what the session had open at nodes that left the view. Their
-// place in the vector stays until all members have caught up.
-func (c *Core) dropGoneLanes(now clock.Instant) {
-	for _, l := range slices.Clone(c.session.lanes) {
+// dropGoneSources ends the questions that the session had open at nodes that left the
+// view. Their place in the vector stays until all members have caught up.
+func (c *Core) dropGoneSources(now clock.Instant) {
+	for _, l := range slices.Clone(c.session.sources) {
 		if c.byID[l.peer] == nil {
-			c.laneLost(now, l.peer)
+			c.sourceLost(now, l.peer)
 		}
 	}
 }
@@ -219,15 +220,15 @@ func (c *Core) settled() bool {
 // Quorums across views
 //
 // Two majorities of one view meet; a majority of a view and one of its successor
-// need not: of {a b c} a write may have reached a and b, and when d and e have
-// come in, c, d and e are a majority that has never heard of it. So while it is
-// possible that a value confirmed in a former view stands at too few members of
-// the current one, majorities are counted over both, as in joint consensus:
+// need not: of {a b c} a write may have reached a and b, and after d and e have joined,
+// c, d and e are a majority without it. So while a value confirmed in a former view may
+// stand at too few members of the current one, majorities are counted over both, as in
+// joint consensus:
 //
-//   - A replica that changes from one set of voters to another keeps the former
-//     set. A majority request needs a majority of the current voters, and of every
-//     kept set a majority, or all of its members that are still in the view where
-//     fewer are left (then more were lost together than the level covers).
+//   - A replica that changes from one set of voters to another keeps the former set. A
+//     majority request needs a majority of the current voters and of every kept set.
+//     Where fewer members of a set are left in the view, it needs all of them (then more
+//     were lost together than the level covers).
 //   - A replica has *caught up* with the view when it has taken over the whole
 //     state, fences included, of a majority of every kept set, in exchanges in
 //     which both sides were in this view or a later one; or of one replica that
@@ -236,36 +237,36 @@ func (c *Core) settled() bool {
 //     majority has one of them: half of them, rounded up. Then the kept sets are
 //     dropped.
 //
-// An answer given in a later view than the asker's does not count until the asker
-// is there too: else a write could be confirmed by counting over a view behind
-// which others have already caught up.
+// An answer given in a later view than the asker's does not count until the asker has
+// that view too: else a write could be confirmed by counting over a view after other
+// members have already caught up with its successor.
 //
-// Reads that are under way when the kept sets are dropped ask anew: those who have
+// Reads that are in flight when the kept sets are dropped ask anew: members that have
 // answered may have caught up since (read.go, askAgain).
 //
-// What it does not cover: members that are lost while the view before is not
-// settled count together with those lost before it, and a value that stood at no
-// survivor is gone. Settling takes a round trip where nothing is amiss, and as
-// long as a state transfer where a newcomer has to be filled and is needed for it.
+// The limit of this guarantee: members that are lost while the view before is not settled
+// count together with those lost before it, and a value that stood at no survivor is
+// gone. Settling takes a round trip where nothing is amiss, and as long as a state
+// transfer where a newcomer has to be filled and is needed for it.
 //
-// A newcomer needs all voters of its first view: it does not know which sets the
-// others still keep. A majority of them was the first rule; a joiner then caught up with
-// two of three while the third, cut off with a removed member, held what those two had
+// A newcomer needs all voters of its first view, since it has not seen which sets they
+// still keep. A majority of them was the first rule. A joiner then caught up with two of
+// three while the third, cut off with a removed member, held a write which that pair had
 // confirmed in the view before (internal/sim, seed 4443 of its time: S4).
 //
-// A member that is told of a view without having seen all views between needs all voters
-// of it too, for the same reason. A majority of the voters of both ends was the rule; then
-// of 1, 2 and 3, 3 slept through a view in which 4 and 5 came, wrote with 1, and died, and
-// read with 2 what 1 alone knew better (skip_test.go). The first view of a generation
-// does not say what came before it, and counts as one after a gap.
+// A member that receives a view without having seen all views between needs all voters of
+// it too, for the same reason. A majority of the voters of both views was the rule. Then
+// of 1, 2 and 3, 3 missed a view in which 4 and 5 came, wrote with 1, and died; 3 then
+// read with 2 a value for which 1 alone held a newer one (skip_test.go). The first view
+// of a generation does not name its predecessor, and counts as one after a gap.
 //
 // Rejected: to let joiners refuse reads until they are filled. It costs availability
 // in exactly the moment (a node has died, another comes) in which there is the least
 // of it.
 
-// formerMax bounds the kept sets. Views may change faster than members catch up: the
-// two oldest sets then become one, of which all members that are present are needed.
-// That is more than either of them asked for, and cannot be less.
+// formerMax bounds the kept sets. Views may change faster than members catch up: the two
+// oldest sets then become one, of which all members that are present are needed. Both
+// former sets needed less.
 const formerMax = 16
 
 // kept is a set of former voters of which a majority is needed, or all.
@@ -274,7 +275,7 @@ type kept struct {
 	all     bool
 }
 
-// merged returns what a and b ask for, and more.
+// merged returns a set whose quorum covers those of a and b.
 func merged(a, b kept, present func(gossip.NodeID) bool) kept {
 	out := kept{all: true}
 	for _, id := range slices.Concat(a.members, b.members) {
@@ -291,7 +292,7 @@ type quorum struct {
 	need    int
 }
 
-// met reports whether enough of q's members are among those that have.
+// met reports whether enough of q's members satisfy have.
 func (q quorum) met(have func(gossip.NodeID) bool) bool { return q.count(have) >= q.need }
 
 func (q quorum) count(have func(gossip.NodeID) bool) int {
@@ -307,8 +308,8 @@ func (q quorum) count(have func(gossip.NodeID) bool) int {
 // majorityOf returns the size of a plain majority of n.
 func majorityOf(n int) int { return n/2 + 1 }
 
-// jointQuorums returns what a request at level needs: of the current voters, and
-// of the kept sets of former ones as far as they are still present.
+// jointQuorums returns the quorums of a request at level: over the current voters, and
+// over the present members of the kept sets of former ones.
 func jointQuorums(level replicator.Level, voters []gossip.NodeID, former []kept, present func(gossip.NodeID) bool) []quorum {
 	out := []quorum{{members: voters, need: level.Need(len(voters))}}
 	if !level.Joint() {
@@ -325,7 +326,7 @@ func jointQuorums(level replicator.Level, voters []gossip.NodeID, former []kept,
 	return out
 }
 
-// allMet reports whether those that have are enough for every quorum.
+// allMet reports whether the nodes that satisfy have meet every quorum.
 func allMet(qs []quorum, have func(gossip.NodeID) bool) bool {
 	for _, q := range qs {
 		if !q.met(have) {
@@ -335,8 +336,8 @@ func allMet(qs []quorum, have func(gossip.NodeID) bool) bool {
 	return true
 }
 
-// targets returns whom to ask first so that every quorum is met if all of them
-// answer: nodes whose link is up before others, and the most senior first. Nodes
+// targets returns the nodes to ask first so that every quorum is met if all of them
+// answer. Nodes whose link is up come before the rest, and the most senior first. Nodes
 // that have answered already count and are not returned.
 func targets(qs []quorum, have, up func(gossip.NodeID) bool) []gossip.NodeID {
 	var out []gossip.NodeID
@@ -355,8 +356,8 @@ func targets(qs []quorum, have, up func(gossip.NodeID) bool) []gossip.NodeID {
 	return out
 }
 
-// shortfall returns the error of a level that qs, with those that have answered,
-// did not reach.
+// shortfall returns the error of a request that did not reach its level: qs are its
+// quorums, have the nodes that answered.
 func shortfall(level replicator.Level, qs []quorum, have func(gossip.NodeID) bool) *replicator.QuorumError {
 	e := &replicator.QuorumError{Level: level, Need: qs[0].need, Got: qs[0].count(have)}
 	for _, q := range qs {

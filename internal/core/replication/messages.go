@@ -8,8 +8,8 @@ import (
 
 // Message is a message of the replicator protocol. Messages are immutable once
 // sent: the simulator hands the same value to several receivers. Epoch is that of
-// the sender's view in every message that has one; Floor and Horizon are those of the state
-// that it speaks of (prune.go, retain.go).
+// the sender's view in every message that has one; Floor and Horizon are those of the
+// state that it carries (prune.go, retain.go).
 type Message interface{ message() }
 
 // Deltas is a piece of the sender's own stream: entries From, From+1, ...
@@ -32,9 +32,9 @@ type Ack struct {
 	Refused  []Refusal
 }
 
-// Refusal says why entry Seq does not count, or what its writer must know of it: it carried
-// a fence below Higher, if that is not 0; or what Why says of Entry of the item with number
-// Item.
+// Refusal is the reason why entry Seq does not count, or a notice for its writer. If
+// Higher is not 0, the entry carried a fence below it. Otherwise Why is the reason, for
+// Entry of the item with number Item.
 type Refusal struct {
 	Seq    uint64
 	Higher uint64
@@ -50,11 +50,12 @@ type Refusal struct {
 type why uint8
 
 const (
-	// whyFence stands for fences, and for all that has no reason of its own.
+	// whyFence stands for fences, and for all cases without a reason of their own.
 	whyFence why = iota
-	// whyAhead: a stamp is ahead of the clocks. It was not applied, and does not count.
+	// whyAhead means that a stamp is ahead of the clocks. It was not applied, and does
+	// not count.
 	whyAhead
-	// whyStale: a newer stamp stands. The entry counts.
+	// whyStale means that a newer stamp stands. The entry counts.
 	whyStale
 )
 
@@ -82,7 +83,7 @@ type ReadResult struct {
 	Round   uint64
 	Prints  []uint64
 	Items   []Item
-	// Withheld are the numbers of keys whose values differ, and are to be compared in
+	// Withheld are the numbers of keys whose values differ, and must be compared in
 	// parts.
 	Withheld []int
 	// Higher, if not 0, refuses the read: the fence's group is at that term.
@@ -97,7 +98,7 @@ type Repair struct {
 	Items   []Item
 }
 
-// RepairAck says that a Repair has been applied.
+// RepairAck confirms that a Repair has been applied.
 type RepairAck struct {
 	Epoch gossip.Epoch
 	ID    RequestID
@@ -125,11 +126,12 @@ type Status struct {
 	Fences []replicator.Fence
 	// Reply asks for the receiver's Status.
 	Reply bool
-	// Base, Ceiling and Fresh are the sender's (retain.go), Ends the sum of its deletions
-	// under durable keys, or the sums that it consists of (retain.go).
-	Base, Ceiling uint64
-	Ends          []uint64
-	Fresh         bool
+	// MinGeneration, MaxForgottenStamp and Fresh are the sender's (retain.go). Deletions
+	// has the sum of its deletions under durable keys, or the sums of their parts
+	// (retain.go).
+	MinGeneration, MaxForgottenStamp uint64
+	Deletions                        []uint64
+	Fresh                            bool
 	// Dots is the highest sequence number of the sender's own changes (claims.go).
 	Dots uint64
 	// Wall is the sender's wall clock (clocks.go).
@@ -138,7 +140,7 @@ type Status struct {
 
 // Compare carries the sums of the sender's buckets and asks which keys differ,
 // beginning with bucket Start. Ask numbers the questions of a session: its answer
-// repeats it, so that an answer that comes twice is taken once.
+// repeats it, so that a duplicate answer is ignored.
 type Compare struct {
 	Session uint64
 	Ask     uint64
@@ -147,8 +149,8 @@ type Compare struct {
 }
 
 // Differ answers Compare with the fingerprints of all keys in the buckets that
-// differ. Next is the bucket to go on with, bucketCount when there is none. The
-// state of which it speaks contains what Vector says.
+// differ. Next is the bucket to go on with, bucketCount when there is none. The state
+// with these fingerprints contains the entries of Vector.
 type Differ struct {
 	Session uint64
 	Ask     uint64
@@ -189,7 +191,7 @@ type Part struct {
 	Data  []byte
 }
 
-// partAck says that the parts before Next have arrived.
+// partAck confirms that the parts before Next have arrived.
 type partAck struct {
 	Transfer uint64
 	Next     int
@@ -215,13 +217,14 @@ type Prepared struct {
 
 // Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
 type Commit struct {
-	Base uint64
-	// Ceiling is the newest time of a map entry's end that was forgotten (prune.go).
-	Ceiling uint64
-	Floor   uint64
-	Horizon uint64
-	Drops   []Drop
-	Fences  []replicator.Fence
+	MinGeneration uint64
+	// MaxForgottenStamp is the newest time of a forgotten deletion of a map entry
+	// (prune.go).
+	MaxForgottenStamp uint64
+	Floor             uint64
+	Horizon           uint64
+	Drops             []Drop
+	Fences            []replicator.Fence
 }
 
 func (*Deltas) message()      {}
@@ -241,8 +244,8 @@ func (*Prepare) message()     {}
 func (*Prepared) message()    {}
 func (*Commit) message()      {}
 
-// Name returns a message's name for the labels of metrics; a packed one has the name
-// of what is in it.
+// Name returns a message's name for the labels of metrics; a packed one has the name of
+// its content.
 func Name(m Message) string {
 	switch m := m.(type) {
 	case *Deltas:

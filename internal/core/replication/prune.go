@@ -10,109 +10,109 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Forgetting
+// Pruning
 //
-// Tombstones of keys and of map entries, the context of removed incarnations and
-// their shares in counters may be forgotten when every replica has them and
-// nothing older can arrive any more. Both are made sure of by rounds, each of
-// which raises the *floor* of all replicas by one:
+// Tombstones of keys and of map entries, the context of removed incarnations and their
+// shares in counters may be forgotten when every replica has them and no older state can
+// arrive. Rounds ensure both; each raises the *floor* of all replicas by one:
 //
-//	leader   Prepare   list of what it could forget, at floor n, in view e
-//	others   Prepared  which of that they have too; only in view e and at floor n
+//	leader   Prepare   list of state to forget, at floor n, in view e
+//	peers    Prepared  the lines whose state they hold too; only in view e, at floor n
 //	leader   when all members of view e (joining ones too) have answered:
-//	         forget what all have, floor n+1
-//	         Commit    that list
-//	others   the same
+//	         forget the lines that all hold, floor n+1
+//	         Commit    those lines
+//	peers    the same
 //
-// The leader is the most senior voter of the role. What a replica has, it never
-// loses before the commit (a tombstone only gives way to something newer), so
-// answers need not be given at the same time. No clock decides anything.
+// The leader is the most senior voter of the role. Before the commit a replica loses none
+// of the state to be forgotten (only newer state replaces a tombstone), so answers need
+// not be given at the same time. No clock decides anything.
 //
-// The barrier. Whatever carries state carries its sender's floor, and is refused
-// by a replica at another floor; the one behind gets the Commit, then sends again.
-// A frame from before a commit therefore never arrives after it, however long it
-// was under way or how often it comes. Removed incarnations are refused by their
-// absence from the view. The only older thing that is left is the own log, which
-// is sent again under the new floor: a commit rewrites it (drop.go).
+// The barrier. Each message with state carries its sender's floor, and a replica at
+// another floor refuses it. The one behind gets the Commit, then retransmits. A frame
+// from before a commit is therefore never accepted after it, however late or often it
+// arrives. Frames of removed incarnations are refused since their sender is not in the
+// view. Only the own log is older: it is retransmitted under the new floor, so a commit
+// rewrites it (drop.go).
 //
-// A key's generation counts its deletions. To forget a key's tombstone is to
-// subtract the agreed generation everywhere, so a key that was created again
-// before the commit, and one that is created after it, stand in one generation.
+// A key's generation counts its deletions. A commit that forgets a key's tombstone
+// subtracts the agreed generation everywhere, so a key that was created again before the
+// commit, and one that is created after it, have the same generation.
 //
 // The next round begins only when all members of the view stand at the same floor.
-// Hence no member is ever behind by more than one commit, and all keep the
-// newest list for those who are. A newcomer that has not taken anything yet, but for
-// what other newcomers wrote themselves, takes the floor with the list, and has
-// nothing to forget.
+// Hence no member is ever behind by more than one commit, and all keep the newest list
+// for a member that is. A newcomer that holds only its own writes, and those of other
+// newcomers, takes over the floor with the list, and has nothing to forget.
 //
-// Terms. A replaced writer's orders are older than what its successor deleted, and
-// until now the tombstones kept them down. So answers and commits carry the fences:
-// who stands at the new floor knows every term that a member knew before it, and
-// lets nothing older be written.
+// Terms. A replaced writer's orders are older than its successor's deletions, and until
+// the commit the tombstones superseded them. So answers and commits carry the fences: a
+// replica at the new floor holds every term that a member held before, and refuses older
+// writers.
 //
-// Why two leaders do no harm: both need an answer of every member of their view,
-// given in that view and at that floor; who has answered in the later view refuses
-// the leader of the former one, and who has committed answers nobody at the old
+// Two leaders do no harm. Both need an answer of every member of their view, given in
+// that view and at that floor. A member that has answered in the later view refuses the
+// leader of the former one, and a member that has committed sends no answer for the old
 // floor.
 //
-// Rejected: forgetting after a time (Akka: values "will not be correct" after a
-// longer pause); floors per peer and stream in place of refusing frames, which
-// costs a phase and guards streams only; refusing writers until all have committed.
+// Rejected: forgetting after a time (Akka: values "will not be correct" after a longer
+// pause); floors per peer and stream in place of refused frames, which cost a phase and
+// guard streams only; refusing writers until all have committed.
 
-// Drop is something to forget under a key.
+// Drop is one line of a round: state under a key that can be forgotten.
 type Drop struct {
 	Key string
-	// Kind 0 ends Gen generations of the key. Else it is the value's data type, and
-	// Garbage what the value, in generation 0, can do without. With Writers, Garbage is
-	// their shares in the value's counters, which are put together.
-	// Stamps in it are of Era.
+	// Kind 0 removes Gen generations of the key. Otherwise Kind is the value's data type,
+	// and Garbage the state that the value, in generation 0, can do without. With
+	// Writers, Garbage is their shares in the value's counters, which are merged. Stamps
+	// in it are of Era.
 	Kind    crdt.Kind
 	Gen     uint64
 	Era     uint8
 	Garbage crdt.Garbage
 	Writers []crdt.NodeID
-	// Since, if not 0, says that it is the end of a durable key, or with a Kind, of those
-	// entries of its map, in generation Gen, and when the leader saw the last (retain.go).
-	Since uint64
-	Ends  []entryEnd
+	// Since, if not 0, marks the deletion of a durable key or, with a Kind, of those
+	// entries of its map, in generation Gen. It is when the leader saw the last of them
+	// (retain.go).
+	Since     uint64
+	Deletions []entryDeletion
 }
 
-// entryEnd is the end of an entry of a map.
-type entryEnd struct {
+// entryDeletion is the deletion of an entry of a map.
+type entryDeletion struct {
 	Entry string
 	Stamp crdt.Stamp
 }
 
-// end returns the stamp of an entry's end, the zero Stamp if it is not one of Ends.
-func (d *Drop) end(entry string) (s crdt.Stamp) {
-	// Ends are sorted.
-	i, ok := slices.BinarySearchFunc(d.Ends, entry, func(e entryEnd, entry string) int { return strings.Compare(e.Entry, entry) })
+// stampOf returns the stamp of an entry's deletion, the zero Stamp if it is not one of
+// Deletions.
+func (d *Drop) stampOf(entry string) (s crdt.Stamp) {
+	// Deletions are sorted.
+	i, ok := slices.BinarySearchFunc(d.Deletions, entry, func(e entryDeletion, entry string) int { return strings.Compare(e.Entry, entry) })
 	if ok {
-		s = d.Ends[i].Stamp
+		s = d.Deletions[i].Stamp
 	}
 	return s
 }
 
 func (d *Drop) size() int {
 	n := len(d.Key) + 40 + 8*len(d.Writers)
-	for i := range d.Ends {
-		n += len(d.Ends[i].Entry) + entryEndBytes
+	for i := range d.Deletions {
+		n += len(d.Deletions[i].Entry) + entryDeletionBytes
 	}
 	return n
 }
 
 // Bounds of one round, and of one look at the store.
 const (
-	dropsMax     = 512
-	dropScanMax  = 4096
-	dropEndsMax  = 1024 // in one line
-	pruneTireMax = 4
+	dropsMax         = 512
+	dropScanMax      = 4096
+	dropDeletionsMax = 1024 // in one line
+	pruneTireMax     = 4
 )
 
-// entryEndBytes is what an entryEnd takes beside the name.
-const entryEndBytes = 24
+// entryDeletionBytes is the size of an entryDeletion without the name.
+const entryDeletionBytes = 24
 
-// round is what the leader waits for. The zero pruning is none.
+// pruning is the leader's round in flight. The zero pruning is none.
 type pruning struct {
 	attempt uint64
 	drops   []Drop
@@ -120,36 +120,36 @@ type pruning struct {
 	heard   map[gossip.NodeID]bool
 }
 
-// forgetting is the part of the core that forgets.
+// forgetting holds the floor and the leader's rounds.
 //
-// Invariant: virgin only while nothing was taken from others; floor is 0 or list is
+// Invariant: empty only while no state was taken from peers; floor is 0 or lastDrops is
 // the list of the commit that led to it.
 type forgetting struct {
-	floor  uint64
-	list   []Drop
-	virgin bool
-	// ceiling is the newest time of a map entry's end that was forgotten; inherited is
-	// what it was when this replica came (Core.Inherited).
-	ceiling, inherited uint64
-	// filed is the ceiling that the own file had.
+	floor     uint64
+	lastDrops []Drop
+	empty     bool
+	// maxForgottenStamp is the newest time of a forgotten deletion of a map entry;
+	// inherited is the one that this replica received when it joined (Core.Inherited).
+	maxForgottenStamp, inherited uint64
+	// filed is maxForgottenStamp as the own file had it.
 	filed uint64
-	// cycle is the leader's round, tired how many came to nothing in a row.
-	cycle   pruning
-	tired   int
-	pruneAt clock.Instant
-	// cursor is the bucket to look at first, for each kind of look.
+	// pruneRound is the leader's round, idleRounds how many in a row forgot nothing.
+	pruneRound pruning
+	idleRounds int
+	pruneAt    clock.Instant
+	// cursor and idleCursor are the buckets at which the next scans begin.
 	cursor, idleCursor int
-	// blunder is only set by tests.
+	// blunder is a planted bug; only tests set it.
 	blunder blunder
 }
 
 func (c *Core) leads() bool { return len(c.voters) > 0 && c.voters[0] == c.cfg.Self }
 
-// dead reports whether an incarnation is gone for good. One that is yet to join
-// looks dead as well; in no view before its own all members agree on what it wrote.
+// dead reports whether an incarnation is gone for good. One that has yet to join looks
+// dead as well; in no view before its own do all members agree on its writes.
 func (c *Core) dead(id crdt.NodeID) bool { return !c.present(gossip.NodeID(id)) }
 
-// planPrune sets the time of the next look if there is anything to look at.
+// planPrune sets the time of the next round if a bucket is suspect.
 func (c *Core) planPrune(now clock.Instant) {
 	if !c.leads() || c.store.suspects == 0 && len(c.cfg.Expire) == 0 {
 		c.pruneAt = clock.Never
@@ -158,17 +158,17 @@ func (c *Core) planPrune(now clock.Instant) {
 	}
 }
 
-func (c *Core) pruneWait() time.Duration { return c.cfg.PruneEvery << min(c.tired, pruneTireMax) }
+func (c *Core) pruneWait() time.Duration { return c.cfg.PruneEvery << min(c.idleRounds, pruneTireMax) }
 
-// prune is the leader's look at the store and the beginning of a round.
-func (c *Core) prune(now clock.Instant) {
+// startRound makes the leader scan the store and begin a round.
+func (c *Core) startRound(now clock.Instant) {
 	c.pruneAt = clock.Never
-	if c.cycle.attempt != 0 {
-		c.cycle = pruning{}
-		c.tired++
+	if c.pruneRound.attempt != 0 {
+		c.pruneRound = pruning{}
+		c.idleRounds++
 	}
-	c.expire(now)
-	if !c.level(now) {
+	c.deleteIdle(now)
+	if !c.checkPeerFloors(now) {
 		return
 	}
 	drops := c.candidates(now)
@@ -176,32 +176,32 @@ func (c *Core) prune(now clock.Instant) {
 		return
 	}
 	c.ids++
-	c.cycle = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
+	c.pruneRound = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
 	m := &Prepare{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, Attempt: c.ids, Drops: drops}
 	for _, p := range c.peers {
 		c.send(p, m)
 	}
-	c.decide(now)
+	c.decideRound(now)
 }
 
-// level reports whether all peers can be reached and stand at the own floor, and
-// tells those that are behind.
-func (c *Core) level(now clock.Instant) bool {
+// checkPeerFloors reports whether all peers can be reached and stand at the own floor. It
+// sends the last commit to those that are behind.
+func (c *Core) checkPeerFloors(now clock.Instant) bool {
 	all := true
 	for _, p := range c.peers {
 		if p.floor != c.floor {
 			all = false
-			c.send(p, c.newest())
+			c.send(p, c.lastCommit())
 		}
 		all = all && !p.down
 	}
 	if !all {
-		c.tired++
+		c.idleRounds++
 	}
 	return all
 }
 
-// candidates returns what this replica could forget, in some of its buckets.
+// candidates returns drops that this replica could apply, from some of its buckets.
 func (c *Core) candidates(now clock.Instant) (out []Drop) {
 	looked, size := 0, 0
 	for range bucketCount {
@@ -231,18 +231,18 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 
 func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	if c.kept(it.key) {
-		return c.ripeUnder(it)
+		return c.expiredUnder(it)
 	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
 	}
 	p, ok := it.value.(crdt.Pruner)
 	if !ok || it.kind() == crdt.KindVersionVector {
-		// The entries of a vector are its content, whoever wrote them: without one, what
-		// was compared with the vector before comes out otherwise. So they stay.
+		// The entries of a vector are its content, also those of dead writers: without
+		// one, comparisons with the vector would have other results. So they stay.
 		return d, false
 	}
-	if d, ok := c.loose(it); ok {
+	if d, ok := c.gatherable(it); ok {
 		return d, true
 	}
 	g := p.Garbage(c.dead)
@@ -259,8 +259,8 @@ type counter interface {
 	Writers() []crdt.NodeID
 }
 
-// foldShares moves the shares of dead writers in a counter to this one, as a
-// change like any other.
+// foldShares moves the shares of dead writers in a counter to this replica's share, as an
+// ordinary change.
 func (c *Core) foldShares(now clock.Instant, it *item) {
 	f, ok := it.value.(counter)
 	if !ok || c.kept(it.key) {
@@ -282,10 +282,10 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 }
 
 func (c *Core) onPrepare(p *peer, m *Prepare) {
-	if m.Epoch != c.epoch || len(c.voters) == 0 || c.voters[0] != p.id || !c.levelWith(p, m.Floor, m.Horizon) {
+	if m.Epoch != c.epoch || len(c.voters) == 0 || c.voters[0] != p.id || !c.checkPruneFloor(p, m.Floor, m.Horizon) {
 		return
 	}
-	c.virgin = false
+	c.empty = false
 	out := &Prepared{Epoch: c.epoch, Floor: c.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
 	for i := range m.Drops {
 		out.Agreed[i] = c.agrees(&m.Drops[i])
@@ -293,16 +293,16 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 	c.sendStored(p, out, c.cfg.Keep != nil)
 }
 
-// newest returns the commit that led to the floor.
-func (c *Core) newest() *Commit {
-	m := &Commit{Base: c.base, Ceiling: c.ceiling, Floor: c.floor, Horizon: c.horizon, Drops: c.list, Fences: c.fences.all()}
+// lastCommit returns the commit that led to the floor.
+func (c *Core) lastCommit() *Commit {
+	m := &Commit{MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Floor: c.floor, Horizon: c.horizon, Drops: c.lastDrops, Fences: c.fences.all()}
 	if c.blunder == blunderNoTerms {
 		m.Fences = nil
 	}
 	return m
 }
 
-// agrees reports whether this replica has what d wants to forget.
+// agrees reports whether this replica holds the state that d forgets.
 func (c *Core) agrees(d *Drop) bool {
 	it := c.store.get(d.Key)
 	switch {
@@ -324,21 +324,21 @@ func (c *Core) agrees(d *Drop) bool {
 	return ok && p.Garbage(c.dead) == d.Garbage
 }
 
-// agreesInside reports whether a durable map has all ends of d, or something newer in
+// agreesInside reports whether a durable map has all deletions of d, or newer states in
 // their place.
 func agreesInside(d *Drop, it *item) bool {
 	m, ok := it.value.(*entryMap)
 	if !ok || it.gen != d.Gen || it.era != d.Era {
 		return false
 	}
-	return !slices.ContainsFunc(d.Ends, func(e entryEnd) bool {
+	return !slices.ContainsFunc(d.Deletions, func(e entryDeletion) bool {
 		s, ok := m.Stamp(e.Entry)
 		return !ok || s.Compare(e.Stamp) < 0
 	})
 }
 
 func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
-	s := &c.cycle
+	s := &c.pruneRound
 	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.epoch || m.Floor != c.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
@@ -347,16 +347,16 @@ func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	for i, ok := range m.Agreed {
 		s.agreed[i] = s.agreed[i] && ok
 	}
-	c.decide(now)
+	c.decideRound(now)
 }
 
-// decide ends the round when all have answered.
-func (c *Core) decide(now clock.Instant) {
-	s := c.cycle
+// decideRound ends the round when all have answered.
+func (c *Core) decideRound(now clock.Instant) {
+	s := c.pruneRound
 	if len(s.heard) < len(c.peers) && !(c.blunder == blunderHasty && 2*len(s.heard) >= len(c.peers)) {
 		return
 	}
-	c.cycle = pruning{}
+	c.pruneRound = pruning{}
 	var drops []Drop
 	for i := range s.drops {
 		if s.agreed[i] {
@@ -364,19 +364,19 @@ func (c *Core) decide(now clock.Instant) {
 		}
 	}
 	if len(drops) == 0 {
-		c.tired++
+		c.idleRounds++
 		return
 	}
-	c.tired = 0
-	c.commit(now, drops)
+	c.idleRounds = 0
+	c.applyCommit(now, drops)
 	for _, p := range c.peers {
-		c.send(p, c.newest())
+		c.send(p, c.lastCommit())
 	}
 }
 
-// levelWith reports whether state of a peer that stands at floor may be taken, and
-// sees to it that the side that is behind catches up.
-func (c *Core) levelWith(p *peer, floor, horizon uint64) bool {
+// checkPruneFloor reports whether this replica may accept state of a peer at floor, and
+// makes the side that is behind catch up.
+func (c *Core) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
 	case c.fresh, floor == c.floor && horizon != c.horizon:
@@ -385,9 +385,9 @@ func (c *Core) levelWith(p *peer, floor, horizon uint64) bool {
 	case floor == c.floor, c.blunder == blunderNoFloor:
 		return true
 	case floor < c.floor && p.floor >= c.floor:
-		// A late frame of one that has come up meanwhile.
+		// A late frame of a peer that has reached the floor meanwhile.
 	case floor < c.floor:
-		c.send(p, c.newest())
+		c.send(p, c.lastCommit())
 	default:
 		c.sendStatus(p, false)
 	}
@@ -401,35 +401,35 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	switch {
 	case m.Floor <= c.floor:
 		return
-	case c.virgin, c.floor == 0 && m.Floor > 1:
-		// All that is here was written here, or by newcomers to newcomers.
-		c.raise(m.Horizon, m.Base)
-		c.ceiling, c.inherited = max(c.ceiling, m.Ceiling), max(c.inherited, m.Ceiling)
+	case c.empty, c.floor == 0 && m.Floor > 1:
+		// All state of this replica was written by itself, or by other newcomers.
+		c.raiseHorizon(m.Horizon, m.MinGeneration)
+		c.maxForgottenStamp, c.inherited = max(c.maxForgottenStamp, m.MaxForgottenStamp), max(c.inherited, m.MaxForgottenStamp)
 		if c.fresh {
 			c.establish()
 		}
-		c.virgin, c.floor, c.list = false, m.Floor, m.Drops
+		c.empty, c.floor, c.lastDrops = false, m.Floor, m.Drops
 	default:
 		if m.Floor != c.floor+1 {
-			// Not possible while members are what the view says; see above.
+			// Impossible while all members are in the view; see above.
 			c.stats.FloorGaps++
 		}
-		c.floor, c.base, c.ceiling = m.Floor-1, max(c.base, m.Base), max(c.ceiling, m.Ceiling)
-		c.commit(now, m.Drops)
+		c.floor, c.minGeneration, c.maxForgottenStamp = m.Floor-1, max(c.minGeneration, m.MinGeneration), max(c.maxForgottenStamp, m.MaxForgottenStamp)
+		c.applyCommit(now, m.Drops)
 	}
 	c.sendStatus(p, false)
 	for _, p := range c.peers {
 		if p.next > p.acked+1 {
-			// It refuses what is under way.
+			// It refuses the entries in flight.
 			c.rewind(p)
 			c.flush(now, p)
 		}
 	}
 }
 
-// expiry returns after which idle time a key ends, 0 for never. The longest prefix
-// decides.
-func (c *Core) expiry(key string) (after time.Duration) {
+// idleLimit returns the idle time after which a key is deleted, 0 for never. The longest
+// prefix decides.
+func (c *Core) idleLimit(key string) (after time.Duration) {
 	longest := -1
 	for _, e := range c.cfg.Expire {
 		if len(e.Prefix) > longest && strings.HasPrefix(key, e.Prefix) {
@@ -439,8 +439,8 @@ func (c *Core) expiry(key string) (after time.Duration) {
 	return after
 }
 
-// expire deletes idle keys, looking at a part of the store.
-func (c *Core) expire(now clock.Instant) {
+// deleteIdle deletes idle keys, looking at a part of the store.
+func (c *Core) deleteIdle(now clock.Instant) {
 	if len(c.cfg.Expire) == 0 || !c.leads() {
 		return
 	}
@@ -454,7 +454,7 @@ func (c *Core) expire(now clock.Instant) {
 			if it.changedAt == 0 {
 				it.changedAt = now // restored
 			}
-			after := c.expiry(it.key)
+			after := c.idleLimit(it.key)
 			if it.value == nil || after <= 0 || now.Sub(it.changedAt) < after {
 				continue
 			}

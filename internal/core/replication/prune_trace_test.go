@@ -118,7 +118,7 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 		drops = append(drops, d)
 	}
 	c.out = &Effects{}
-	c.commit(w.now, drops)
+	c.applyCommit(w.now, drops)
 	c.checkInvariants()
 	there := &store{}
 	for _, e := range c.log.entries {
@@ -330,7 +330,7 @@ func TestNewcomersMeetBeforeTheyLearnTheFloor(t *testing.T) {
 	w.setView(w.next(add(gossip.Joining, 4, 5)))
 	w.update(4, replicator.Local, replicator.Fence{}, addTo(4, "k", "of4"), addTo(4, "own", "of4"))
 	w.run(time.Second)
-	if w.nodes[5].core.Value("own") == nil || w.nodes[5].core.virgin || w.nodes[1].core.floor < 2 {
+	if w.nodes[5].core.Value("own") == nil || w.nodes[5].core.empty || w.nodes[1].core.floor < 2 {
 		t.Fatal("not the situation that this test is about")
 	}
 	w.cut = nil

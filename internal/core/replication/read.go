@@ -12,16 +12,16 @@ import (
 
 // Reads
 //
-//	reading:    ask as many members as the level needs what they hold beyond us;
-//	            merge what they send
-//	repairing:  freeze the merged values; members that held exactly these are
-//	            holders; the others get the values; answer when holders, with this
+//	reading:    ask as many members as the level needs for state that differs from ours;
+//	            merge it
+//	repairing:  freeze the merged values; members that held exactly these are holders;
+//	            send the values to the remaining ones; answer when holders, with this
 //	            replica, fulfil the level
 //
-// So what a majority read has returned stands at a majority, and no later read
-// returns less (the write-back of Attiya, Bar-Noy and Dolev's register). In the
-// usual case all answers are equal, nothing but fingerprints travels, and the
-// second phase costs nothing.
+// So a value that a majority read has returned stands at a majority, and no later read
+// returns less (the write-back of Attiya, Bar-Noy and Dolev's register). In the usual
+// case all answers are equal, nothing but fingerprints travels, and the second phase
+// costs nothing.
 
 func (c *Core) onRead(now clock.Instant, ev Read) {
 	c.stats.Reads++
@@ -78,11 +78,12 @@ func (c *Core) readRequest(r *request) *ReadRequest {
 	return m
 }
 
-// askAgain forgets what majority reads, and questions for stamps, have been answered. Kept sets were
-// dropped since enough voters have caught up; but they may have answered before they
-// had, and such an answer counted only together with those of the kept sets: a read
-// was once answered by two of three voters who had both not caught up when they
-// answered, and missed what the third knew (internal/sim, seed 4443 of its time: S4).
+// askAgain discards the answers to majority reads and to stamp queries, and asks anew.
+// Kept sets were dropped since enough voters have caught up. But a voter may have
+// answered before it had, and such an answer counted only together with those of the kept
+// sets. A read was once answered by two of three voters which had both not caught up when
+// they answered, and missed a write that stood at the third (internal/sim, seed 4443 of
+// its time: S4).
 func (c *Core) askAgain(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		r := c.requests[id]
@@ -174,7 +175,7 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	}
 }
 
-// freeze fixes what the read returns.
+// freeze fixes the values that the read returns.
 func (c *Core) freeze(r *request) {
 	r.prints = make([]uint64, len(r.keys))
 	r.values = make([]crdt.Value, len(r.keys))
@@ -208,8 +209,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 	c.advance(now, r)
 }
 
-// repairsFor returns the values that some of those that answered lack, but for large
-// ones.
+// repairsFor returns the values that some answering members lack, but for large ones.
 func (c *Core) repairsFor(r *request) []Item {
 	var out []Item
 	for i, k := range r.keys {
@@ -227,7 +227,7 @@ func (c *Core) repairsFor(r *request) []Item {
 	return out
 }
 
-// hold notes that a member holds what the read returns, or makes it so.
+// hold notes that a member holds the read's values, or sends them.
 func (c *Core) hold(r *request, p *peer, epoch gossip.Epoch) {
 	if slices.Equal(r.held[p.id], r.prints) {
 		r.answers[p.id] = epoch

@@ -11,21 +11,21 @@ import (
 
 // Reads of large values
 //
-// A read asks with the fingerprints of what stands here, so a replica that holds the
-// same answers with as much. One that holds a large value in another state withholds
-// it, if the asker holds a large one too; the asker then compares it in parts, as
-// sessions do:
+// A read request carries the fingerprints of the values here, so a replica with equal
+// values answers with fingerprints alone. A replica that holds a large value in another
+// state withholds it, if the asker holds a large one too; the asker then compares it in
+// parts, as sessions do:
 //
 //	asker    ReadRequest   fingerprints, and which values are large here
 //	replica  ReadResult    small values that differ; which large ones differ
 //	asker    ReadParts     sums of the parts of one of them
 //	replica  PartsResult   the parts that differ, and which ones they were
 //
-// A replica that is stale is repaired with the parts in which it differs, found out in
-// the same way. Nothing is remembered at replicas.
+// A stale replica is repaired with the parts in which it differs, found in the same way.
+// Replicas keep no state of these exchanges.
 
-// ReadParts asks what the receiver holds of the read's key with number Index beyond the
-// asker, whose parts have Sums.
+// ReadParts asks for the parts of the read's key with number Index that differ from the
+// asker's, whose parts have Sums.
 type ReadParts struct {
 	ID    RequestID
 	Round uint64
@@ -37,8 +37,9 @@ type ReadParts struct {
 	Sums  []uint64
 }
 
-// PartsResult answers ReadParts with one item: the parts for which Differ has a bit, or,
-// if it is empty, the whole, since the two cannot be compared in parts.
+// PartsResult answers ReadParts with one item: the parts for which Differ has a bit. If
+// Differ is empty, the item is the whole value, since the two cannot be compared in
+// parts.
 type PartsResult struct {
 	Floor   uint64
 	Horizon uint64
@@ -60,7 +61,8 @@ type exchange struct {
 	// sums are the own ones when the member was asked.
 	sums  []uint64
 	grain uint8
-	// answered; then differ says in which parts, or nothing for all.
+	// answered is set once the member has answered; differ then has a bit for each part
+	// that differs, or is empty for all.
 	answered bool
 	differ   []byte
 }
@@ -95,11 +97,11 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 	w := &withheld{result: m}
 	for _, i := range m.Withheld {
 		if c.store.print(r.keys[i]) == m.Prints[i] {
-			continue // it came from another member
+			continue // another member has sent it meanwhile
 		}
 		w.open = append(w.open, i)
 		if !c.compareParts(p, r, i) {
-			// It is not large here any more.
+			// It is no longer large here.
 			c.ask(r, []gossip.NodeID{p.id})
 			return true
 		}
@@ -114,7 +116,7 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 	return true
 }
 
-// compareParts asks a member in which parts its value differs.
+// compareParts asks a member for the parts in which its value differs.
 func (c *Core) compareParts(p *peer, r *request, index int) bool {
 	it, v := c.partial(r.keys[index])
 	if v == nil {
@@ -167,8 +169,8 @@ func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	c.advance(now, r)
 }
 
-// repair sends a stale member what it lacks of what the read returns, as soon as it is
-// known what that is.
+// repair sends a stale member the values of the read that it lacks, once all comparisons
+// with it are answered.
 func (c *Core) repair(r *request, p *peer) {
 	if r.repairs == nil {
 		r.repairs = c.repairsFor(r)
@@ -200,7 +202,8 @@ func (c *Core) repair(r *request, p *peer) {
 	c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: items})
 }
 
-// lacking returns the parts of a value that differed at a member, or have changed since.
+// lacking returns the parts of a value that differed at a member, or have changed since
+// the comparison.
 func lacking(it *item, v crdt.Partial, x *exchange) Item {
 	now := v.PartSums(len(x.sums), x.grain)
 	if now == nil || len(x.differ)*8 < len(x.sums) {
@@ -224,20 +227,20 @@ func bitmapOf(want []bool) []byte {
 	return out
 }
 
-// A value above partialMin that stands here in another state is not asked for whole:
-// the question carries the sums of its parts, and the answer the parts that differ,
-// which is a value like any other (crdt.Partial). What travels is eight bytes per
-// partBytes of the value, and one part per difference. Only the source is asked so:
-// of a part, it cannot be told whether a helper held the same.
+// A value above partialMin that stands here in another state is not fetched whole: the
+// question carries the sums of its parts, and the answer the parts that differ, which
+// form an ordinary value (crdt.Partial). An exchange costs eight bytes per partBytes of
+// the value, and one part per difference. Only the primary source is asked so: a part
+// does not show whether a helper holds the same value.
 const (
 	partialMin = 32 << 10
 	partBytes  = 2 << 10
 	partsMax   = 4096
 )
 
-// FetchParts asks for what the receiver holds of a key beyond the sender, whose parts
-// have Sums. It is answered by Values with one item: the parts that differ, or the
-// whole if the two cannot be compared so.
+// FetchParts asks for the parts of a key that differ from the sender's, whose parts have
+// Sums. Values answers it with one item: the parts that differ, or the whole value if the
+// two cannot be compared so.
 type FetchParts struct {
 	Session uint64
 	Ask     uint64
@@ -250,7 +253,7 @@ type FetchParts struct {
 
 func (*FetchParts) message() {}
 
-// partial returns the value of a key if it is to be compared in parts.
+// partial returns the value of a key if it must be compared in parts.
 func (c *Core) partial(key string) (it *item, v crdt.Partial) {
 	it = c.store.get(key)
 	if it == nil || it.bytes < c.cfg.partialMin {
@@ -266,8 +269,8 @@ func (c *Core) partial(key string) (it *item, v crdt.Partial) {
 // partsOf returns into how many parts a value of that size is cut: a power of two.
 func partsOf(size int) int { return min(1<<bits.Len(uint(size/partBytes)), partsMax) }
 
-// askParts returns the question for the parts of a key, or nil if it has to be asked
-// for whole.
+// askParts returns the question for the parts of a key, or nil if it must be fetched
+// whole.
 func (c *Core) askParts(key string) *FetchParts {
 	it, v := c.partial(key)
 	if v == nil {
@@ -286,8 +289,9 @@ func (c *Core) onFetchParts(p *peer, m *FetchParts) {
 	c.send(p, out)
 }
 
-// beyond answers a question for parts: with those that differ, and which ones these are;
-// with the whole if the two cannot be compared so; or with nothing.
+// beyond answers a question for parts: with the parts that differ and their bitmap, with
+// the whole value if the two cannot be compared so, or with nothing if the key does not
+// exist.
 func (c *Core) beyond(m *FetchParts) (items []Item, differ []byte) {
 	it := c.store.get(m.Key)
 	if it == nil {

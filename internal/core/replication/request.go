@@ -18,11 +18,11 @@ type phase uint8
 const (
 	// writing waits for replicas to apply an entry.
 	writing phase = iota
-	// reading waits for replicas to say what they hold.
+	// reading waits for replicas to send their state.
 	reading
 	// repairing waits for replicas that were found stale to catch up.
 	repairing
-	// stamping waits for replicas to say which stamps a write has to exceed.
+	// stamping waits for replicas to send the stamps that a write must exceed.
 	stamping
 )
 
@@ -37,9 +37,10 @@ type request struct {
 	phase    phase
 	done     bool
 	deadline clock.Instant
-	// excused: the deadline has been put off (excuse).
+	// excused is set once the deadline has been extended (excuse).
 	excused bool
-	// spreadAt is when it turns to members beyond those it needs; spread: it has.
+	// spreadAt is when it turns to members beyond those it needs; spread is set once it
+	// has.
 	spreadAt clock.Instant
 	spread   bool
 	resendAt clock.Instant
@@ -47,13 +48,14 @@ type request struct {
 	// leaseAt is when one that waits for the lease alone looks again, 0 while it does
 	// not (lease.go).
 	leaseAt clock.Instant
-	// answers holds who has answered in this phase, and in which view.
+	// answers holds the nodes that have answered in this phase, with the epochs of their
+	// views.
 	answers map[gossip.NodeID]gossip.Epoch
 
-	// Of an Update: its ops; what was asked before they are carried out, what has been
-	// answered, and how often the plans made it ask for something else (stamping.go).
+	// Of an Update: its ops, the stamps that were asked for, the newest that were
+	// answered, and how often its plans have changed the question (stamping.go).
 	update bool
-	// disk: it changes or reads durable keys.
+	// disk is set if it changes or reads durable keys.
 	disk    bool
 	ops     []plannedOp
 	asks    []stampAsk
@@ -64,13 +66,15 @@ type request struct {
 	seq    uint64
 	entry  *Entry
 	echoes []string
-	// fixed are its writes under stamps of the caller's, by key; ahead is the newest refusal
-	// of a stamp that is ahead, refused by whom (stamping.go).
+	// fixed are its writes under stamps of the caller's, by key; ahead is the newest
+	// refusal of a stamp that is ahead, refused are the nodes that sent one
+	// (stamping.go).
 	fixed   map[string][]operation.Fixed
 	ahead   *replicator.AheadError
 	refused map[gossip.NodeID]bool
 
-	// Of a read: what it asked for, whom, what they hold, and what it will return.
+	// Of a read: its keys, the nodes that were asked, the fingerprints that they hold,
+	// and the values to return.
 	keys  []string
 	asked []gossip.NodeID
 	// round counts how often it began to ask anew: answers to an earlier round do not
@@ -99,7 +103,7 @@ func (c *Core) counts(r *request) func(gossip.NodeID) bool {
 	}
 }
 
-// admit refuses what cannot be done, before anything is.
+// admit refuses a request that cannot be carried out.
 func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error {
 	l := &c.cfg.Limits
 	if !level.Alone() {
@@ -142,7 +146,7 @@ func (c *Core) begin(now clock.Instant, r *request, deadline clock.Instant) {
 	c.timers.push(r.resendAt, r.id)
 }
 
-// restart begins a phase in which others are asked.
+// restart begins a phase in which other members are asked.
 func (c *Core) restart(now clock.Instant, r *request) {
 	clear(r.answers)
 	r.spread = false
@@ -246,7 +250,7 @@ func (c *Core) spread(now clock.Instant, r *request) {
 	c.ask(r, c.unanswered(r))
 }
 
-// again repeats what has not been answered.
+// again retransmits the unanswered messages of a request.
 func (c *Core) again(now clock.Instant, r *request) {
 	switch r.phase {
 	case writing:
@@ -329,7 +333,7 @@ func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
 		return
 	}
 	p.down = true
-	c.laneLost(now, id)
+	c.sourceLost(now, id)
 	ids := make([]RequestID, 0, len(c.requests))
 	for rid, r := range c.requests {
 		if _, answered := r.answers[id]; !answered {
@@ -350,7 +354,7 @@ func (c *Core) onPeerUp(now clock.Instant, id gossip.NodeID) {
 		return
 	}
 	p.down, p.backoff = false, 0
-	// What was in flight on the former connection may be lost.
+	// Frames in flight on the former connection may be lost.
 	c.rewind(p)
 	c.push(now, p)
 }
@@ -359,7 +363,7 @@ const backoffMax = 4
 
 func (c *Core) wait(backoff int) time.Duration { return c.cfg.ResendAfter << min(backoff, backoffMax) }
 
-// timer asks for a look at a request. Timers of requests that are gone do
+// timer is a time at which a request must be handled. Timers of ended requests do
 // nothing.
 type timer struct {
 	at clock.Instant

@@ -13,114 +13,117 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Keys that come back
+// Durable keys and old files
 //
-// Of a durable key (Config.Keep) an old state may come back at any time: in the file
-// of a member that was away. Its deletion must stand then, or the file would bring it
-// back. So a deleted durable key is kept for Retain of its members' time, and a file
-// that was away for longer is not taken in. The same goes for an entry of a map under a
-// durable key: its tombstone is an end like that of a key.
+// An old state of a durable key (Config.Keep) may come back at any time, in the file of a
+// member that was away. The deletion of the key must still stand then, or the file would
+// bring the key back. So replicas keep the deletion of a durable key for Retain of their
+// running time, and accept no file that was away for longer. The same holds for an entry
+// of a map under a durable key: its tombstone is a deletion like that of a key.
 //
-//   - A replica notes when it first saw a deletion (since, by the wall clock), and how
-//     long it has run meanwhile (lived, which stands still while it is down: a cluster
-//     that was down for months has not waited for anybody). It is ripe when it has been
-//     there for Retain; or, from Limits.Tombstones on, when it is settled.
-//   - Ripe ones are forgotten in rounds like everything else (prune.go), by all members
-//     or by none. The *horizon* is the newest since that was forgotten so. It only
-//     grows, goes with all that carries state, and is kept in the files.
-//   - A replica knows up to when its deletions were those of all others: every Status
-//     carries the sum of the sender's, or, while they change, the sums of 64 parts of
-//     them. When each was last equal to its own at every peer, less evenMargin for what
-//     the clocks differ, the replica is *current*. That is kept in the file too.
-//   - A file whose current is before the horizon that the cluster tells may lack a
-//     deletion that nobody can tell it any more. Nobody knows which of its keys those
-//     are: all that came from it is set aside (Effects.SetAside), and the replica is
-//     filled by the others. A file that is current has all that was forgotten, and joins.
+//   - A replica notes when it first saw a deletion (since, by the wall clock), and its
+//     running time then (lived, which stands still while the replica is down, so a
+//     cluster that was down for months has not aged). A deletion has *expired* after
+//     Retain of running time; above Limits.Tombstones, once it is settled.
+//   - Rounds forget expired deletions (prune.go), at all members or at none. The
+//     *horizon* is the newest since that was forgotten so. It only grows, is in every
+//     message that carries state, and is kept in the files.
+//   - A replica tracks until when it had the deletions of all peers: every Status carries
+//     the sum of the sender's, or, while they change, the sums of 64 parts of them. A
+//     replica is *current* as of the time when each sum last equalled its own at every
+//     peer, less evenMargin for differences between clocks. That time is kept in the file
+//     too.
+//   - A file whose current is before the cluster's horizon may lack a deletion that all
+//     members have forgotten. No member can name the keys concerned: all keys that came
+//     from the file are set aside (Effects.SetAside), and the peers fill the replica. A
+//     file that is current has all forgotten deletions, and is merged.
 //
-// Generations of durable keys are never made smaller: base is the highest that was
-// forgotten, and a new key begins there. So a deletion in a file, forgotten by the
-// cluster, ends nothing that was created since. Of entries the ceiling is kept in the
-// same way, the newest stamp that was forgotten: what is set anew must be above, at who
-// comes with a file or without (Core.Inherited). Who was there knows it of each map.
+// Generations of durable keys never get smaller: minGeneration is the highest that was
+// forgotten, and a new key begins there. So a deletion in a file that the cluster has
+// forgotten deletes no key that was created since. For entries, maxForgottenStamp is the
+// newest stamp that was forgotten: a new entry must be above it, also at a replica that
+// joins with a file or without (Core.Inherited). Replicas that took part in the round
+// hold the stamp in each map.
 //
-// Entries are forgotten by name and stamp, not as all that a value can do without: of a
-// map in use, some tombstone is always young.
+// Entries are forgotten by name and stamp, not as the whole garbage of a value: in a map
+// in use, some tombstone is always young.
 //
-// Who has just read its file is *fresh*: it takes no state and gives none until it
-// knows the horizon, from any member that is not fresh, from all if all are, or because
-// it is alone. What it has written itself meanwhile it keeps.
+// A replica that has just loaded its file is *fresh*. It neither accepts nor sends state
+// until it has learned the horizon: from any non-fresh member, from all members if all
+// are fresh, or immediately if it is alone. It keeps its own writes of that time.
 //
-// What it does not cover: two parts of a cluster that both go on for longer than
-// Retain (AssumeCrash), and a start in which a member that was away for longer than
-// Retain founds the cluster anew before those come that went on: what they had deleted
-// and forgotten, it has brought back. That is counted (Stats.LateHorizons).
+// Two cases are not covered. Two parts of a cluster may both continue for longer than
+// Retain (AssumeCrash). And a member that was away for longer than Retain may found the
+// cluster anew before the members that continued arrive: it has then brought back keys
+// that they had deleted and forgotten. Stats.LateHorizons counts that.
 //
 // Rejected: comparing how many rounds a file has missed (every short absence would cost
-// the file, also when all are down in turns); comparing times alone, without the sum (a
-// member may be in the view, and have missed a deletion, for as long as a link is slow);
-// dropping the tombstones that a file brings (they may be all that is left of a deletion).
+// the file, also when all members are down in turns); comparing times alone, without the
+// sum (a member may be in the view, and have missed a deletion, for as long as a link is
+// slow); dropping the tombstones that a file brings (they may be the last copies of a
+// deletion).
 
-// Memory is what a file of durable keys says beside the keys. Times are milliseconds of
-// the wall clock, Lived milliseconds of running.
+// Memory is the header of a file of durable keys. Times are milliseconds of the wall
+// clock, Lived milliseconds of running.
 type Memory struct {
-	// Current is up to when the file has the deletions that all members had, 0 for not
-	// known; Horizon and Base are explained above.
-	Current, Horizon, Base uint64
+	// Current is the time up to which the file has the deletions of all members, 0 if
+	// unknown. Horizon and MinGeneration are explained above.
+	Current, Horizon, MinGeneration uint64
 	// Lived is how long the file has been in use.
 	Lived uint64
-	// Ceiling is the newest time of a map entry's end that was forgotten.
-	Ceiling uint64
+	// MaxForgottenStamp is the newest time of a forgotten deletion of a map entry.
+	MaxForgottenStamp uint64
 }
 
-// Ended is a durable key that is deleted, or, with Inside, an entry of its map: when that
-// was seen, and how long the file had been in use then.
-type Ended struct {
+// DeletionRecord describes the deletion of a durable key or, with Inside, of an entry of
+// its map: when the replica saw it, and how long the file had been in use then.
+type DeletionRecord struct {
 	Key          string
 	Inside       bool
 	Entry        string
 	Since, Lived uint64
 }
 
-// evenMargin is what the clocks of members may differ, and frames may take.
+// evenMargin bounds the difference of members' clocks and the delay of frames.
 const evenMargin = 10 * time.Minute
 
-// retaining is the part of the core that knows about durable keys.
+// retaining is the state for durable keys and their file.
 //
-// Invariant: ends has the deletions under durable keys; fresh only while nothing was
-// taken from others.
+// Invariant: deletions has those under durable keys; fresh only while no state was taken
+// from peers.
 type retaining struct {
-	ends ends
-	// current, horizon and base as in Memory. Found is current as the file had it,
-	// of which restored says which keys came from it; without a file nothing is stale.
-	current, horizon, base uint64
-	found                  uint64
-	restored               []string
-	fresh                  bool
-	heard                  map[gossip.NodeID]bool
-	// own is what was written here while fresh.
+	deletions deletions
+	// current, horizon and minGeneration as in Memory. Found is current as the file had
+	// it, restored are the keys that came from it. Without a file no key is stale.
+	current, horizon, minGeneration uint64
+	found                           uint64
+	restored                        []string
+	fresh                           bool
+	heardFrom                       map[gossip.NodeID]bool
+	// own are the items written here while fresh.
 	own []Item
-	// livedBefore is Lived at birth.
+	// livedBefore is Lived at the start of the core.
 	livedBefore uint64
 	born        clock.Instant
-	ripenAt     clock.Instant
+	expiryAt    clock.Instant
 }
 
 func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
 
-func (c *Core) wall(at clock.Instant) uint64 { return c.cfg.WallMillis + millis(at.Sub(0)) }
+func (c *Core) wallAt(at clock.Instant) uint64 { return c.cfg.WallMillis + millis(at.Sub(0)) }
 
 func (c *Core) lived() uint64 { return c.livedBefore + millis(c.now.Sub(c.born)) }
 
-// Recall takes in what a file says beside its keys, after Restore and before the first
+// Recall sets the header and the deletions of a file, after Restore and before the first
 // Step.
-func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
+func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 	c.now, c.born = now, now
-	c.current, c.horizon, c.base, c.livedBefore = m.Current, m.Horizon, m.Base, m.Lived
-	if c.blunder != blunderNoCeiling {
-		c.ceiling, c.inherited, c.filed = m.Ceiling, m.Ceiling, m.Ceiling
+	c.current, c.horizon, c.minGeneration, c.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
+	if c.blunder != blunderNoForgottenStamp {
+		c.maxForgottenStamp, c.inherited, c.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	}
 	c.found = max(m.Current, m.Horizon)
-	c.recallEnds(m.Lived, ended)
+	c.restoreDeletions(m.Lived, ended)
 	for i := range c.store.buckets {
 		for key := range c.store.buckets[i].items {
 			if c.kept(key) {
@@ -130,18 +133,18 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
 	}
 	slices.Sort(c.restored)
 	c.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
-	c.heard = map[gossip.NodeID]bool{}
+	c.heardFrom = map[gossip.NodeID]bool{}
 	c.unjudged = c.fresh && c.cfg.Wall != nil
 	if !c.fresh {
 		c.found = math.MaxUint64
 	}
 }
 
-// Memory returns what a file has to say beside its keys.
+// Memory returns the header for the file.
 func (c *Core) Memory(now clock.Instant) Memory {
 	c.now = max(c.now, now)
 	c.moveOn()
-	return Memory{Current: c.current, Horizon: c.horizon, Base: c.base, Lived: c.lived(), Ceiling: c.ceiling}
+	return Memory{Current: c.current, Horizon: c.horizon, MinGeneration: c.minGeneration, Lived: c.lived(), MaxForgottenStamp: c.maxForgottenStamp}
 }
 
 // moveOn brings current up to date.
@@ -154,60 +157,60 @@ func (c *Core) moveOn() {
 	for _, p := range c.peers {
 		even = min(even, slices.Min(p.evenAt[:]))
 	}
-	if margin := millis(c.cfg.evenMargin); even > 0 && c.wall(even) > margin {
-		c.current = max(c.current, c.wall(even)-margin)
+	if margin := millis(c.cfg.evenMargin); even > 0 && c.wallAt(even) > margin {
+		c.current = max(c.current, c.wallAt(even)-margin)
 	}
 }
 
-// ripe reports whether a deletion under a durable key may be forgotten.
-func (c *Core) ripe(e end) bool {
+// expired reports whether a deletion under a durable key may be forgotten.
+func (c *Core) expired(e deletion) bool {
 	age, settled := c.lived()-e.lived, 2*millis(c.cfg.evenMargin)
 	if c.blunder == blunderWallAge {
-		age = c.wall(c.now) - e.since
+		age = c.wallAt(c.now) - e.since
 	}
-	over := c.ends.n > c.cfg.Limits.Tombstones
+	over := c.deletions.n > c.cfg.Limits.Tombstones
 	return age >= millis(c.cfg.Retain) && c.cfg.Retain > 0 || over && age >= settled
 }
 
-// ripeUnder returns what may be forgotten under a durable key: its deletion, or those of
-// entries of its map, as many as fit into a line of a round.
-func (c *Core) ripeUnder(it *item) (d Drop, ok bool) {
-	e := c.ends.of[it.key]
+// expiredUnder returns the expired deletions under a durable key: its own, or those of
+// entries of its map, as many as fit into one drop.
+func (c *Core) expiredUnder(it *item) (d Drop, ok bool) {
+	e := c.deletions.of[it.key]
 	switch {
 	case e == nil:
 		return d, false
 	case e.whole.print != 0:
-		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, c.ripe(e.whole)
+		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, c.expired(e.whole)
 	}
-	e.look(c.ripe)
+	e.look(c.expired)
 	d = Drop{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Since: 1}
 	m, _ := it.value.(*entryMap)
-	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Ends) < dropEndsMax && size < c.cfg.Limits.FrameBytes/4; i-- {
+	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Deletions) < dropDeletionsMax && size < c.cfg.Limits.FrameBytes/4; i-- {
 		entry := e.due[i]
-		if x, still := e.inside[entry]; still && c.ripe(x) {
+		if x, still := e.inside[entry]; still && c.expired(x) {
 			stamp, _ := m.Stamp(entry)
-			d.Ends, d.Since = append(d.Ends, entryEnd{entry, stamp}), max(d.Since, x.since)
-			size += len(entry) + entryEndBytes
+			d.Deletions, d.Since = append(d.Deletions, entryDeletion{entry, stamp}), max(d.Since, x.since)
+			size += len(entry) + entryDeletionBytes
 		}
 	}
-	return d, len(d.Ends) > 0
+	return d, len(d.Deletions) > 0
 }
 
-// look brings due up to date. It looks at every entry only if one may be ripe and none
-// is left of those that were so at the last look.
-func (e *keyEnds) look(ripe func(end) bool) {
+// look updates due. It scans all entries only if one may have expired and none is left of
+// those that had at the last scan.
+func (e *keyDeletions) look(expired func(deletion) bool) {
 	for n := len(e.due); n > 0; n-- {
-		if x, still := e.inside[e.due[n-1]]; still && ripe(x) {
+		if x, still := e.inside[e.due[n-1]]; still && expired(x) {
 			return
 		}
 		e.due = e.due[:n-1]
 	}
-	if !ripe(end{lived: e.oldest}) {
+	if !expired(deletion{lived: e.oldest}) {
 		return
 	}
 	e.oldest = math.MaxUint64
 	for entry, x := range e.inside { // order-free: sorted below
-		if ripe(x) {
+		if expired(x) {
 			e.due = append(e.due, entry)
 		}
 		e.oldest = min(e.oldest, x.lived)
@@ -215,68 +218,68 @@ func (e *keyEnds) look(ripe func(end) bool) {
 	slices.SortFunc(e.due, func(a, b string) int { return strings.Compare(b, a) })
 }
 
-// planRipe sets when the leader next looks for what has become ripe.
-func (c *Core) planRipe() {
+// planExpiry sets when the leader next looks for expired deletions.
+func (c *Core) planExpiry() {
 	switch {
-	case !c.leads() || c.ends.n == 0:
-		c.ripenAt = clock.Never
-	case c.ripenAt == clock.Never:
+	case !c.leads() || c.deletions.n == 0:
+		c.expiryAt = clock.Never
+	case c.expiryAt == clock.Never:
 		every := c.cfg.evenMargin
 		if c.cfg.Retain > 0 {
 			every = min(every, c.cfg.Retain/32)
 		}
-		c.ripenAt = c.now.Add(max(every, c.cfg.PruneEvery))
+		c.expiryAt = c.now.Add(max(every, c.cfg.PruneEvery))
 	}
 }
 
-// ripen marks what has become ripe as worth a look.
-func (c *Core) ripen() {
-	c.ripenAt = clock.Never
-	for key, e := range c.ends.of { // order-free: marks only
-		if e.whole.print != 0 && c.ripe(e.whole) || e.whole.print == 0 && c.ripe(end{lived: e.oldest}) {
+// markExpired marks the buckets of expired deletions as suspect.
+func (c *Core) markExpired() {
+	c.expiryAt = clock.Never
+	for key, e := range c.deletions.of { // order-free: marks only
+		if e.whole.print != 0 && c.expired(e.whole) || e.whole.print == 0 && c.expired(deletion{lived: e.oldest}) {
 			c.store.suspect(&c.store.buckets[bucketOf(c.store.get(key).hash)])
 		}
 	}
 }
 
-// hearStanding takes in what a Status says about its sender's standing.
-func (c *Core) hearStanding(p *peer, m *Status) {
+// onStanding applies the horizon and the marks of a Status.
+func (c *Core) onStanding(p *peer, m *Status) {
 	if c.fresh || m.Floor <= c.floor {
-		// Who is behind learns the horizon with the Commit that it lacks.
-		c.raise(m.Horizon, m.Base)
+		// A replica at a lower floor learns the horizon with the Commit that it lacks.
+		c.raiseHorizon(m.Horizon, m.MinGeneration)
 	}
-	if c.ceiling = max(c.ceiling, m.Ceiling); c.caughtUp == 0 {
-		c.inherited = max(c.inherited, m.Ceiling)
+	if c.maxForgottenStamp = max(c.maxForgottenStamp, m.MaxForgottenStamp); c.caughtUp == 0 {
+		c.inherited = max(c.inherited, m.MaxForgottenStamp)
 	}
 	if !c.fresh {
 		return
 	}
-	c.heard[p.id] = true
-	if !m.Fresh || !c.silence() {
+	c.heardFrom[p.id] = true
+	if !m.Fresh || !c.hasUnheardPeer() {
 		c.establish()
 	}
 }
 
-// silence reports whether there is a peer that has not been heard yet.
-func (c *Core) silence() bool {
-	return slices.ContainsFunc(c.peers, func(p *peer) bool { return !c.heard[p.id] })
+// hasUnheardPeer reports whether the Status of some peer is still missing.
+func (c *Core) hasUnheardPeer() bool {
+	return slices.ContainsFunc(c.peers, func(p *peer) bool { return !c.heardFrom[p.id] })
 }
 
 // establish ends being fresh.
 func (c *Core) establish() {
-	c.fresh, c.restored, c.heard, c.own = false, nil, nil, nil
+	c.fresh, c.restored, c.heardFrom, c.own = false, nil, nil, nil
 }
 
-// standAlone ends being fresh if no peer is left to ask for the horizon.
-func (c *Core) standAlone() {
-	if c.fresh && c.view != nil && !c.silence() {
+// establishAlone ends being fresh if no peer is left to ask for the horizon.
+func (c *Core) establishAlone() {
+	if c.fresh && c.view != nil && !c.hasUnheardPeer() {
 		c.establish()
 	}
 }
 
-// raise takes in a horizon that another member tells.
-func (c *Core) raise(horizon, base uint64) {
-	c.base = max(c.base, base)
+// raiseHorizon applies the horizon of another member.
+func (c *Core) raiseHorizon(horizon, base uint64) {
+	c.minGeneration = max(c.minGeneration, base)
 	if horizon <= c.horizon {
 		return
 	}
@@ -290,7 +293,7 @@ func (c *Core) raise(horizon, base uint64) {
 	c.horizon, c.shared = horizon, nil
 }
 
-// setAside takes out what came from the file.
+// setAside removes the keys that came from the file.
 func (c *Core) setAside() {
 	for _, key := range c.restored {
 		c.vanish(c.store.get(key))
@@ -300,11 +303,11 @@ func (c *Core) setAside() {
 	c.out.SetAside = true
 	c.restored, c.found = nil, math.MaxUint64
 	for i := range c.own {
-		// It was decoded here before.
+		// It has been decoded here before.
 		_ = c.takeItem(nil, &c.own[i], func(Refusal) {})
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		// Who was asked has answered what it has beyond what is gone.
+		// Answers so far are relative to the keys just removed.
 		if r := c.requests[id]; r.phase == reading || r.phase == stamping {
 			c.askAnew(c.now, r)
 		}
@@ -314,7 +317,7 @@ func (c *Core) setAside() {
 // KeptKeys returns the durable keys, deleted ones too, sorted.
 func (c *Core) KeptKeys() []string {
 	var out []string
-	for key, e := range c.ends.of { // order-free: sorted below
+	for key, e := range c.deletions.of { // order-free: sorted below
 		if e.whole.print != 0 {
 			out = append(out, key)
 		}
@@ -328,57 +331,56 @@ func (c *Core) KeptKeys() []string {
 	return out
 }
 
-// Ends
+// Deletions
 //
-// Deletions of durable keys, and of entries of maps under durable keys, are *ends*. Each
-// has its age.
+// Deletions of durable keys, and of entries of maps under durable keys, each have an age.
 
 // entryMap is the data type whose entries leave tombstones.
 type entryMap = crdt.LWWMap[string, string]
 
-// end is one deletion: when this replica saw it by the wall clock, and how long it had run
+// deletion is one deletion: when this replica saw it by the wall clock, and how long it had run
 // then. Print is its share of the sums.
-type end struct{ since, lived, print uint64 }
+type deletion struct{ since, lived, print uint64 }
 
-// keyEnds is what is known of the deletions under one durable key.
+// keyDeletions holds the deletions under one durable key.
 //
 // Invariant: whole.print is 0 unless the key is deleted, and inside then empty; gen and era
 // are those of the key; oldest is at most the least lived of inside.
-type keyEnds struct {
+type keyDeletions struct {
 	gen    uint64
 	era    uint8
-	whole  end
-	inside map[string]end
+	whole  deletion
+	inside map[string]deletion
 	oldest uint64
-	// due are entries that were ripe at the last look, the last ones first.
+	// due are the entries that had expired at the last scan, the last ones first.
 	due []string
 }
 
-// endParts is the number of sums that ends are divided into. With one sum, two replicas
-// would only ever be found equal in moments without deletions.
-const endParts = 64
+// deletionParts is the number of sums into which deletions are divided. With one sum, two
+// replicas would be found equal only in moments without deletions.
+const deletionParts = 64
 
-// endsQuiet is for how long after a change the sums are told by parts.
-const endsQuiet = 10 * time.Second
+// deletionsQuiet is how long after a change a Status carries the sums by parts.
+const deletionsQuiet = 10 * time.Second
 
-// ends is all that is known of deletions.
+// deletions holds all deletions under durable keys.
 //
 // Invariant: n counts them; sums has the sum of their prints, by the first bits of these.
-type ends struct {
-	of   map[string]*keyEnds
+type deletions struct {
+	of   map[string]*keyDeletions
 	n    int
-	sums [endParts]uint64
+	sums [deletionParts]uint64
 	// movedAt is when they last changed.
 	movedAt clock.Instant
 }
 
-func (s *ends) count(e end, sign int) {
+func (s *deletions) count(e deletion, sign int) {
 	s.n += sign
-	s.sums[e.print/(1<<64/endParts)] += e.print * uint64(sign)
+	s.sums[e.print/(1<<64/deletionParts)] += e.print * uint64(sign)
 }
 
-// forget takes out what is known of a key.
-func (s *ends) forget(key string) {
+// forget removes the deletions under a key.
+func (s *deletions) forget(key string) {
 	e := s.of[key]
 	if e == nil {
 		return
@@ -392,8 +394,8 @@ func (s *ends) forget(key string) {
 	delete(s.of, key)
 }
 
-// forgetInside takes out what is known of an entry.
-func (s *ends) forgetInside(key, entry string) {
+// forgetInside removes the deletion of an entry.
+func (s *deletions) forgetInside(key, entry string) {
 	e := s.of[key]
 	if e == nil {
 		return
@@ -406,42 +408,42 @@ func (s *ends) forgetInside(key, entry string) {
 	}
 }
 
-// addEnd notes an end of now.
-func (c *Core) addEnd(it *item, entry string, print uint64) {
-	e := c.ends.of[it.key]
+// addDeletion notes a deletion of the present.
+func (c *Core) addDeletion(it *item, entry string, print uint64) {
+	e := c.deletions.of[it.key]
 	if e == nil {
-		e = &keyEnds{gen: it.gen, era: it.era, oldest: math.MaxUint64}
-		c.ends.of[it.key] = e
+		e = &keyDeletions{gen: it.gen, era: it.era, oldest: math.MaxUint64}
+		c.deletions.of[it.key] = e
 	}
-	x := end{c.wall(c.now), c.lived(), print}
-	c.ends.count(x, 1)
-	c.ends.movedAt = c.now
+	x := deletion{c.wallAt(c.now), c.lived(), print}
+	c.deletions.count(x, 1)
+	c.deletions.movedAt = c.now
 	if it.value == nil {
 		e.whole = x
 		return
 	}
 	if e.inside == nil {
-		e.inside = map[string]end{}
+		e.inside = map[string]deletion{}
 	}
 	e.inside[entry] = x
 	e.oldest = min(e.oldest, x.lived)
 }
 
-// noteEnds keeps the ends under it up to date after a change; delta is what has been
-// joined with its value, nil if that is gone.
-func (c *Core) noteEnds(it *item, delta crdt.Value) {
+// noteDeletions updates the deletions under an item after a change; delta was joined with
+// its value, and is nil if the value was deleted.
+func (c *Core) noteDeletions(it *item, delta crdt.Value) {
 	if !c.kept(it.key) {
 		return
 	}
 	m, isMap := it.value.(*entryMap)
-	if e := c.ends.of[it.key]; e != nil && (e.gen != it.gen || e.era != it.era || !isMap || e.whole.print != 0) {
-		c.ends.forget(it.key)
+	if e := c.deletions.of[it.key]; e != nil && (e.gen != it.gen || e.era != it.era || !isMap || e.whole.print != 0) {
+		c.deletions.forget(it.key)
 		if e.era != it.era && isMap {
 			delta = it.value // all have other stamps
 		}
 	}
 	if it.value == nil {
-		c.addEnd(it, "", it.print)
+		c.addDeletion(it, "", it.print)
 		return
 	}
 	d, ok := delta.(*entryMap)
@@ -456,19 +458,19 @@ func (c *Core) noteEnds(it *item, delta crdt.Value) {
 	}
 }
 
-// noteInside keeps what is known of one entry up to date.
+// noteInside updates the deletion of one entry.
 func (c *Core) noteInside(it *item, m *entryMap, entry string) {
 	if _, live := m.Get(entry); live {
-		c.ends.forgetInside(it.key, entry)
+		c.deletions.forgetInside(it.key, entry)
 		return
 	}
 	stamp, _ := m.Stamp(entry)
 	print := entryPrint(it, entry, stamp)
-	if e := c.ends.of[it.key]; e != nil && e.inside[entry].print == print {
+	if e := c.deletions.of[it.key]; e != nil && e.inside[entry].print == print {
 		return
 	}
-	c.ends.forgetInside(it.key, entry)
-	c.addEnd(it, entry, print)
+	c.deletions.forgetInside(it.key, entry)
+	c.addDeletion(it, entry, print)
 }
 
 // entryPrint is the fingerprint of an entry's tombstone.
@@ -477,28 +479,28 @@ func entryPrint(it *item, entry string, s crdt.Stamp) uint64 {
 	return fingerprint(h, it.gen, crdt.KindLWWMap, fingerprint(s.Time, s.Seq, 0, uint64(s.Node)))
 }
 
-// Ended describes the deletions under a durable key: its own, or those of entries of its
+// Deletions describes the deletions under a durable key: its own, or those of entries of its
 // map, in the order of their names. There are none under a key that is not durable.
-func (c *Core) Ended(key string) (out []Ended) {
-	e := c.ends.of[key]
+func (c *Core) Deletions(key string) (out []DeletionRecord) {
+	e := c.deletions.of[key]
 	if e == nil {
 		return nil
 	}
 	if e.whole.print != 0 {
-		return []Ended{{Key: key, Since: e.whole.since, Lived: e.whole.lived}}
+		return []DeletionRecord{{Key: key, Since: e.whole.since, Lived: e.whole.lived}}
 	}
 	for entry, x := range e.inside { // order-free: sorted below
-		out = append(out, Ended{Key: key, Inside: true, Entry: entry, Since: x.since, Lived: x.lived})
+		out = append(out, DeletionRecord{Key: key, Inside: true, Entry: entry, Since: x.since, Lived: x.lived})
 	}
-	slices.SortFunc(out, func(a, b Ended) int { return strings.Compare(a.Entry, b.Entry) })
+	slices.SortFunc(out, func(a, b DeletionRecord) int { return strings.Compare(a.Entry, b.Entry) })
 	return out
 }
 
-// recallEnds takes in the ages of deletions that a file has. All others under keys of the
-// file are as good as new.
-func (c *Core) recallEnds(lived uint64, ended []Ended) {
-	young := func(x *end) { x.since, x.lived = c.wall(c.now), lived }
-	for _, e := range c.ends.of { // order-free: each by itself
+// restoreDeletions sets the ages of the deletions that a file has. All remaining ones
+// under keys of the file count as new.
+func (c *Core) restoreDeletions(lived uint64, ended []DeletionRecord) {
+	young := func(x *deletion) { x.since, x.lived = c.wallAt(c.now), lived }
+	for _, e := range c.deletions.of { // order-free: each by itself
 		young(&e.whole)
 		for entry, x := range e.inside { // order-free: each by itself
 			young(&x)
@@ -510,8 +512,8 @@ func (c *Core) recallEnds(lived uint64, ended []Ended) {
 		return
 	}
 	for _, f := range ended {
-		e := c.ends.of[f.Key]
-		// One that others may not have is as good as new, too.
+		e := c.deletions.of[f.Key]
+		// A deletion that peers may lack counts as new, too.
 		if e == nil || f.Since > c.found && c.blunder != blunderUnconfirmed {
 			continue
 		}
@@ -525,9 +527,9 @@ func (c *Core) recallEnds(lived uint64, ended []Ended) {
 	}
 }
 
-// told returns what a Status says of the ends: their sum, and for a while after a change
-// the sums that it consists of.
-func (s *ends) told(quiet bool) []uint64 {
+// statusSums returns the sums for a Status: the total, and for a while after a change the
+// sums of the parts.
+func (s *deletions) statusSums(quiet bool) []uint64 {
 	if !quiet {
 		return s.sums[:]
 	}
@@ -538,14 +540,14 @@ func (s *ends) told(quiet bool) []uint64 {
 	return []uint64{total}
 }
 
-// hearEnds notes which ends of a peer's are the same as here.
-func (c *Core) hearEnds(p *peer, sums []uint64) {
-	mine := c.ends.told(len(sums) == 1)
+// compareDeletions notes which parts of a peer's deletions equal the own ones.
+func (c *Core) compareDeletions(p *peer, sums []uint64) {
+	mine := c.deletions.statusSums(len(sums) == 1)
 	if len(sums) != len(mine) {
 		return
 	}
 	for i := range p.evenAt {
-		if at := i * len(mine) / endParts; sums[at] == mine[at] || c.blunder == blunderAnyEven {
+		if at := i * len(mine) / deletionParts; sums[at] == mine[at] || c.blunder == blunderAnyEven {
 			p.evenAt[i] = c.now
 		}
 	}

@@ -30,7 +30,7 @@ type disks struct {
 type simFile struct {
 	items []Item
 	mem   Memory
-	ended []Ended
+	ended []DeletionRecord
 }
 
 func newDisks(t testing.TB, b blunder, n int) *disks {
@@ -81,7 +81,7 @@ func (d *disks) save(slot int) {
 	for _, key := range c.KeptKeys() {
 		in, _ := c.State(key)
 		f.items = append(f.items, in)
-		f.ended = append(f.ended, c.Ended(key)...)
+		f.ended = append(f.ended, c.Deletions(key)...)
 	}
 	f.mem = c.Memory(d.now)
 	d.files[slot] = f
@@ -217,9 +217,9 @@ func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) oper
 func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
 	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
 	c.voters = append(c.voters, c.cfg.Self)
-	c.ends.count(end{}, 1)
-	c.planRipe()
-	if wait := c.ripenAt.Sub(c.now); wait != c.cfg.evenMargin {
+	c.deletions.count(deletion{}, 1)
+	c.planExpiry()
+	if wait := c.expiryAt.Sub(c.now); wait != c.cfg.evenMargin {
 		t.Errorf("looked at again after %v", wait)
 	}
 }

@@ -11,86 +11,87 @@ import (
 
 // Sessions
 //
-// A session pulls everything that one peer, its source, holds beyond us. Only the
-// source says what that is; the values may come from anybody who holds the same:
+// A session pulls the state that one peer, its *primary* source, holds beyond this
+// replica. The primary alone names the keys; the values may come from any source with the
+// same state:
 //
-//	source     Compare, Differ   which keys differ, and their fingerprints there
-//	any lane   Fetch, Values     the values; of a helper only those count that gave
-//	                             us the fingerprint that the source had told
-//	source     Fetch, Values     what no helper had in that state
-//	source     FetchParts, Values  of large values, the parts that differ (readparts.go)
+//	primary      Compare, Differ     which keys differ, and their fingerprints there
+//	any source   Fetch, Values       the values; those of a helper count only if they
+//	                                 have the fingerprint that the primary sent
+//	primary      Fetch, Values       values that no helper had in that state
+//	primary      FetchParts, Values  of large values, the parts that differ (readparts.go)
 //
-// So what a session claims in the end (that all that the source held is held here)
-// rests on the source's word alone. Up to lanesMax peers serve, each with at
-// most laneAsksMax questions open, and every question says how many bytes its answer
-// may have: the sum of that is what may be under way to us, Limits.RoundBytes. A
-// helper that is late, gone, or mostly holds something else is dismissed and its keys
-// are asked of the others; a source that is silent ends the session, and the next
-// round finds another one.
+// So the claim of a completed session (this replica holds all state that the primary
+// held) rests on the primary's fingerprints alone. Up to sourcesMax peers serve, each
+// with at most sourceAsksMax questions open. Every question bounds the bytes of its
+// answer, its *credit*; their sum, at most Limits.RoundBytes, bounds the bytes in flight
+// to this replica. A helper that is late, gone, or mostly in another state is dismissed,
+// and its keys are asked of the remaining sources. A silent primary ends the session, and
+// the next round finds another one.
 //
-// A replica runs one session at a time. One that has caught up with its view also
-// ends it when it has moved RoundBytes: the rest differs in the next round too.
+// A replica runs one session at a time. If it has caught up with its view, it also ends
+// the session after RoundBytes: the next round finds the remaining differences.
 //
-// Rejected: every lane a session of its own, over a part of the buckets. Each of
-// them would have to know which state of the other buckets its vector speaks of.
+// Rejected: a session for each source, over a part of the buckets. The vector of one
+// session would then have to refer to the state of the other buckets.
 
 const (
-	// lanesMax bounds the peers that serve a session, laneAsksMax the questions open
+	// sourcesMax bounds the peers that serve a session, sourceAsksMax the questions open
 	// at each.
-	lanesMax    = 4
-	laneAsksMax = 2
-	// fetchKeysMax bounds the keys of one Fetch, fetchKeysMin keeps it from becoming
-	// a question per value.
+	sourcesMax    = 4
+	sourceAsksMax = 2
+	// fetchKeysMax bounds the keys of one Fetch, fetchKeysMin prevents one question per
+	// value.
 	fetchKeysMax = 1024
 	fetchKeysMin = 16
-	// wantMax is above how many keys a session asks for no more of them.
+	// wantMax bounds the keys to fetch: above it a session sends no further Compare.
 	wantMax = 8192
-	// silenceMax, times ResendAfter, is how long a source may say nothing.
+	// silenceMax, times ResendAfter, is how long the primary may be silent.
 	silenceMax = 20
 )
 
 // session is one pull. The zero session is none.
 type session struct {
 	id   uint64
-	peer gossip.NodeID // the source
-	// epoch is the older one of the two sides' views at its beginning, vector and
-	// fences what the source held then.
+	peer gossip.NodeID // the primary source
+	// epoch is the older one of the two sides' views at its beginning; vector and fences
+	// are the primary's of that time.
 	epoch  gossip.Epoch
 	vector []Seen
-	// caughtUp is the newest view with which the source had caught up at its beginning.
+	// caughtUp is the newest view with which the primary had caught up at its beginning.
 	caughtUp gossip.Epoch
 	fences   []replicator.Fence
 	begun    bool
 	// next is the bucket to compare next.
 	next int
-	// want are keys that any lane may be asked for, own those for the source alone.
+	// want are keys to fetch from any source, own those to fetch from the primary.
 	want, own []wanted
-	// chunk is how many keys to ask for at a time.
+	// chunk bounds the keys of one question.
 	chunk int
 	bytes int
-	// asks are the open questions, asked how many there were. Credit is the sum of
-	// what their answers may have.
-	asks   []ask
-	asked  uint64
-	credit int
-	lanes  []lane
-	// dismissed are peers that do not become lanes again.
+	// asks are the open questions, asked counts all so far. credit is the sum of their
+	// credits.
+	asks    []ask
+	asked   uint64
+	credit  int
+	sources []source
+	// dismissed are peers that do not become sources again.
 	dismissed []gossip.NodeID
 }
 
-// wanted is a key of which the source holds something else than we do: print.
+// wanted is a key that differs here from the primary, which holds it with print.
 type wanted struct {
 	key   string
 	print uint64
 }
 
-// lane is a peer that serves a session; the first is the source.
-type lane struct {
+// source is a peer that serves a session; the first one is the primary.
+type source struct {
 	peer  gossip.NodeID
 	heard clock.Instant
 	// took is about how long its slower answers to a Fetch took, 0 before the first.
 	took time.Duration
-	// late: a source that is asked for nothing any more that others could send.
+	// late is set on a primary that is no longer asked for keys which helpers could send.
 	late bool
 }
 
@@ -110,32 +111,32 @@ func (c *Core) startSession(now clock.Instant, p *peer) {
 	c.stats.Descents++
 	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
-	c.shunned = 0
-	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, caughtUp: p.caughtUp, chunk: c.cfg.fetchKeys, lanes: []lane{{peer: p.id, heard: now}}}
-	c.feed(now)
+	c.avoidPeer = 0
+	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, caughtUp: p.caughtUp, chunk: c.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
+	c.requestMore(now)
 }
 
-// abandon ends the session; the next one finds another source if it can.
-func (c *Core) abandon() {
-	c.shunned = c.session.peer
+// abandonSession ends the session; the next one uses another primary if possible.
+func (c *Core) abandonSession() {
+	c.avoidPeer = c.session.peer
 	c.session = session{}
 }
 
-// feed asks for as much as may be under way, and ends the session if there is
-// nothing left to ask.
-func (c *Core) feed(now clock.Instant) {
+// requestMore sends as many questions as credit allows, and ends the session if none is
+// left to ask.
+func (c *Core) requestMore(now clock.Instant) {
 	s := &c.session
 	if s.peer == 0 {
 		return
 	}
 	if s.next < bucketCount && len(s.want)+len(s.own) <= wantMax && !s.comparing() {
-		c.question(now, ask{peer: s.peer})
+		c.openQuestion(now, ask{peer: s.peer})
 	}
-	c.recruit(now)
+	c.addSources(now)
 	for again := true; again; {
 		again = false
-		for i := range s.lanes {
-			again = c.fill(now, &s.lanes[i]) || again
+		for i := range s.sources {
+			again = c.fetchFrom(now, &s.sources[i]) || again
 		}
 	}
 	switch {
@@ -148,7 +149,7 @@ func (c *Core) feed(now clock.Instant) {
 		c.session = session{}
 		c.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
 		c.takeFences(done.peer, 0, done.fences)
-		c.caught(now, c.byID[done.peer], done.epoch, done.caughtUp, done.vector)
+		c.noteSynced(now, c.byID[done.peer], done.epoch, done.caughtUp, done.vector)
 	}
 }
 
@@ -156,24 +157,24 @@ func (s *session) comparing() bool {
 	return slices.ContainsFunc(s.asks, func(a ask) bool { return len(a.keys) == 0 })
 }
 
-// recruit takes in lanes when there is more to ask for than one question.
-func (c *Core) recruit(now clock.Instant) {
+// addSources adds helpers when one question cannot cover the keys to fetch.
+func (c *Core) addSources(now clock.Instant) {
 	s := &c.session
 	for i := range c.peers {
-		if len(s.want) <= s.chunk || len(s.lanes) >= lanesMax {
+		if len(s.want) <= s.chunk || len(s.sources) >= sourcesMax {
 			return
 		}
 		p := c.peers[(i+int(c.cfg.Seed%uint64(len(c.peers))))%len(c.peers)]
-		isLane := func(l lane) bool { return l.peer == p.id }
-		if p.down || p.floor != c.floor || 2*p.keys < c.byID[s.peer].keys || slices.ContainsFunc(s.lanes, isLane) || slices.Contains(s.dismissed, p.id) {
+		isLane := func(l source) bool { return l.peer == p.id }
+		if p.down || p.floor != c.floor || 2*p.keys < c.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
 			continue
 		}
-		s.lanes = append(s.lanes, lane{peer: p.id, heard: now})
+		s.sources = append(s.sources, source{peer: p.id, heard: now})
 	}
 }
 
-// fill asks a lane for one more piece, if it may be asked.
-func (c *Core) fill(now clock.Instant, l *lane) bool {
+// fetchFrom sends one more question to a source if its limits allow.
+func (c *Core) fetchFrom(now clock.Instant, l *source) bool {
 	s := &c.session
 	open := 0
 	for i := range s.asks {
@@ -186,21 +187,21 @@ func (c *Core) fill(now clock.Instant, l *lane) bool {
 		from = &s.own
 	}
 	credit := min(c.cfg.Limits.FrameBytes, c.cfg.Limits.RoundBytes)
-	if open >= laneAsksMax || len(*from) == 0 || l.late && !own || !c.affords(credit) {
+	if open >= sourceAsksMax || len(*from) == 0 || l.late && !own || !c.hasCredit(credit) {
 		return false
 	}
 	n := min(len(*from), s.chunk)
 	if own {
-		n = c.ownRun(n)
+		n = c.countOwn(n)
 	}
-	c.question(now, ask{peer: l.peer, keys: (*from)[:n:n], own: own, credit: credit})
+	c.openQuestion(now, ask{peer: l.peer, keys: (*from)[:n:n], own: own, credit: credit})
 	*from = (*from)[n:]
 	return true
 }
 
-// ownRun returns how many of the first n own keys go into one question: one that is
-// asked for in parts goes alone.
-func (c *Core) ownRun(n int) int {
+// countOwn returns how many of the first n own keys go into one question. A key that is
+// fetched in parts goes alone.
+func (c *Core) countOwn(n int) int {
 	for i, w := range c.session.own[:n] {
 		if _, v := c.partial(w.key); v != nil {
 			return max(i, 1)
@@ -209,8 +210,8 @@ func (c *Core) ownRun(n int) int {
 	return n
 }
 
-// affords reports whether so much more may come under way.
-func (c *Core) affords(credit int) bool {
+// hasCredit reports whether credit more bytes may be in flight.
+func (c *Core) hasCredit(credit int) bool {
 	s := &c.session
 	used := s.credit
 	if c.caughtUp >= c.epoch {
@@ -219,18 +220,18 @@ func (c *Core) affords(credit int) bool {
 	return used == 0 || used+credit <= c.cfg.Limits.RoundBytes
 }
 
-// question opens a question.
-func (c *Core) question(now clock.Instant, a ask) {
+// openQuestion numbers a question, notes it as open and sends it.
+func (c *Core) openQuestion(now clock.Instant, a ask) {
 	s := &c.session
 	s.asked++
 	a.id = s.asked
 	s.credit += a.credit
 	s.asks = append(s.asks, a)
-	c.pose(now, &s.asks[len(s.asks)-1])
+	c.sendQuestion(now, &s.asks[len(s.asks)-1])
 }
 
-// pose sends an open question.
-func (c *Core) pose(now clock.Instant, a *ask) {
+// sendQuestion sends an open question, possibly again.
+func (c *Core) sendQuestion(now clock.Instant, a *ask) {
 	s := &c.session
 	a.at = now
 	a.tries++
@@ -253,14 +254,14 @@ func (c *Core) pose(now clock.Instant, a *ask) {
 	c.send(p, m)
 }
 
-// answered takes out the question that a message from p answers.
-func (c *Core) answered(now clock.Instant, p *peer, id, number uint64) (a ask, ok bool) {
+// closeQuestion removes the question that a message from p answers.
+func (c *Core) closeQuestion(now clock.Instant, p *peer, id, number uint64) (a ask, ok bool) {
 	s := &c.session
 	if s.peer == 0 || s.id != id {
 		return a, false
 	}
-	for j := range s.lanes {
-		if l := &s.lanes[j]; l.peer == p.id {
+	for j := range s.sources {
+		if l := &s.sources[j]; l.peer == p.id {
 			l.heard, l.late = now, false
 		}
 	}
@@ -269,7 +270,7 @@ func (c *Core) answered(now clock.Instant, p *peer, id, number uint64) (a ask, o
 		return a, false
 	}
 	a = s.asks[i]
-	l := &s.lanes[slices.IndexFunc(s.lanes, func(l lane) bool { return l.peer == p.id })]
+	l := &s.sources[slices.IndexFunc(s.sources, func(l source) bool { return l.peer == p.id })]
 	if len(a.keys) > 0 {
 		l.took = max(now.Sub(a.at), l.took/2)
 	}
@@ -279,7 +280,7 @@ func (c *Core) answered(now clock.Instant, p *peer, id, number uint64) (a ask, o
 }
 
 func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
-	a, ok := c.answered(now, p, m.Session, m.Ask)
+	a, ok := c.closeQuestion(now, p, m.Session, m.Ask)
 	if !ok || len(a.keys) > 0 {
 		return
 	}
@@ -292,22 +293,22 @@ func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
 	for i, k := range m.Keys {
 		if c.store.print(k) != m.Prints[i] {
 			_, v := c.partial(k)
-			c.giveBack([]wanted{{k, m.Prints[i]}}, v != nil)
+			c.requeueKeys([]wanted{{k, m.Prints[i]}}, v != nil)
 		}
 	}
-	c.feed(now)
+	c.requestMore(now)
 }
 
 func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
 	took := c.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
-	a, ok := c.answered(now, p, m.Session, m.Ask)
+	a, ok := c.closeQuestion(now, p, m.Session, m.Ask)
 	switch {
 	case !ok:
 		return
 	case !took && c.blunder != blunderClaimRefused, m.Answered == 0, m.Answered > len(a.keys):
-		// The session must not claim to have everything.
-		c.abandon()
+		// The session must not claim the whole state.
+		c.abandonSession()
 		return
 	}
 	s := &c.session
@@ -316,19 +317,19 @@ func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
 	}
 	got, rest := a.keys[:m.Answered], a.keys[m.Answered:]
 	if len(rest) > 0 {
-		c.giveBack(rest, a.own)
+		c.requeueKeys(rest, a.own)
 		s.chunk = min(max(2*m.Answered, fetchKeysMin), c.cfg.fetchKeys)
 	} else if len(got) == s.chunk {
 		s.chunk = min(2*s.chunk, c.cfg.fetchKeys)
 	}
 	if p.id != s.peer && c.blunder != blunderTrustHelpers {
-		c.judge(p, got)
+		c.checkHelper(p, got)
 	}
-	c.feed(now)
+	c.requestMore(now)
 }
 
-// giveBack puts keys where they will be asked for.
-func (c *Core) giveBack(keys []wanted, own bool) {
+// requeueKeys queues keys for later questions.
+func (c *Core) requeueKeys(keys []wanted, own bool) {
 	s := &c.session
 	if own {
 		s.own = append(s.own, keys...)
@@ -337,9 +338,9 @@ func (c *Core) giveBack(keys []wanted, own bool) {
 	}
 }
 
-// judge leaves what a helper held in another state to the source, and dismisses a
-// helper if that is the most of what it was asked for.
-func (c *Core) judge(p *peer, got []wanted) {
+// checkHelper leaves keys that a helper held in another state to the primary, and
+// dismisses the helper if most of its keys were such.
+func (c *Core) checkHelper(p *peer, got []wanted) {
 	s := &c.session
 	missed := 0
 	for _, w := range got {
@@ -349,44 +350,44 @@ func (c *Core) judge(p *peer, got []wanted) {
 		}
 	}
 	if 2*missed > len(got) {
-		c.dismiss(p.id)
+		c.dismissSource(p.id)
 	}
 }
 
-// dismiss takes a lane away, or ends the session if it is the source's.
-func (c *Core) dismiss(id gossip.NodeID) {
+// dismissSource removes a helper, or ends the session if the source is the primary.
+func (c *Core) dismissSource(id gossip.NodeID) {
 	s := &c.session
-	i := slices.IndexFunc(s.lanes, func(l lane) bool { return l.peer == id })
+	i := slices.IndexFunc(s.sources, func(l source) bool { return l.peer == id })
 	switch {
 	case i < 0:
 		return
 	case i == 0:
-		c.abandon()
+		c.abandonSession()
 		return
 	}
 	c.stats.LanesDismissed++
-	s.lanes = slices.Delete(s.lanes, i, i+1)
+	s.sources = slices.Delete(s.sources, i, i+1)
 	s.dismissed = append(s.dismissed, id)
 	s.asks = slices.DeleteFunc(s.asks, func(a ask) bool {
 		if a.peer == id {
 			s.credit -= a.credit
-			c.giveBack(a.keys, a.own)
+			c.requeueKeys(a.keys, a.own)
 		}
 		return a.peer == id
 	})
 }
 
-// due returns when an open question is late. Slow answers before it, one that comes
-// in parts, or another one on its way before it, give it more time.
-func (c *Core) due(a *ask) clock.Instant {
+// dueAt returns when an open question is late. Slow answers before it, an answer in
+// parts, or another answer in flight before it extend the time.
+func (c *Core) dueAt(a *ask) clock.Instant {
 	since, wait := a.at, c.wait(a.tries-1)
-	for i := range c.session.lanes {
-		l := &c.session.lanes[i]
+	for i := range c.session.sources {
+		l := &c.session.sources[i]
 		switch {
 		case l.peer != a.peer:
 			continue
 		case len(a.keys) > 0 && l.took == 0:
-			wait *= 4 // it may be much that comes, over a slow link
+			wait *= 4 // its answer may be large, over a slow link
 		case len(a.keys) > 0:
 			wait = max(2*wait, 4*l.took)
 		}
@@ -399,65 +400,64 @@ func (c *Core) due(a *ask) clock.Instant {
 func (c *Core) nextDue() clock.Instant {
 	d := clock.Never
 	for i := range c.session.asks {
-		d = clock.Min(d, c.due(&c.session.asks[i]))
+		d = clock.Min(d, c.dueAt(&c.session.asks[i]))
 	}
 	return d
 }
 
-// retrySession sees to the questions that are late.
+// retrySession retransmits questions that are late, or moves them to other sources.
 func (c *Core) retrySession(now clock.Instant) {
 	for now >= c.nextDue() {
 		s := &c.session
-		i := slices.IndexFunc(s.asks, func(a ask) bool { return now >= c.due(&a) })
+		i := slices.IndexFunc(s.asks, func(a ask) bool { return now >= c.dueAt(&a) })
 		a := &s.asks[i]
 		if a.peer != s.peer {
-			c.dismiss(a.peer)
-			c.feed(now)
+			c.dismissSource(a.peer)
+			c.requestMore(now)
 			continue
 		}
-		source := &s.lanes[0]
+		source := &s.sources[0]
 		if now.Sub(max(source.heard, c.byID[s.peer].in.at)) > silenceMax*c.cfg.ResendAfter {
-			c.abandon()
+			c.abandonSession()
 			return
 		}
-		if len(a.keys) > 0 && !a.own && len(s.lanes) > 1 {
-			// Others may be quicker.
+		if len(a.keys) > 0 && !a.own && len(s.sources) > 1 {
+			// Helpers may answer sooner.
 			source.late = true
-			c.giveBack(a.keys, false)
+			c.requeueKeys(a.keys, false)
 			s.credit -= a.credit
 			s.asks = slices.Delete(s.asks, i, i+1)
-			c.feed(now)
+			c.requestMore(now)
 			continue
 		}
-		c.pose(now, a)
+		c.sendQuestion(now, a)
 	}
 }
 
-// unlevelLane: what a peer sent is of another floor. If it is the source, so is what
-// it has told about its keys.
-func (c *Core) unlevelLane(now clock.Instant, p *peer, m *Values) {
+// dismissUnlevel dismisses a source whose values are of another floor. If it is the
+// primary, its fingerprints are, too, and the session ends.
+func (c *Core) dismissUnlevel(now clock.Instant, p *peer, m *Values) {
 	if s := &c.session; s.peer != 0 && s.id == m.Session {
-		c.dismiss(p.id)
-		c.feed(now)
+		c.dismissSource(p.id)
+		c.requestMore(now)
 	}
 }
 
-// laneLost moves what was asked of a peer to the others.
-func (c *Core) laneLost(now clock.Instant, id gossip.NodeID) {
+// sourceLost moves the questions of a lost peer to the remaining sources.
+func (c *Core) sourceLost(now clock.Instant, id gossip.NodeID) {
 	if c.session.peer == 0 {
 		return
 	}
 	if c.session.peer == id {
-		c.abandon()
+		c.abandonSession()
 		c.gossipAt = clock.Min(c.gossipAt, now.Add(time.Millisecond))
 		return
 	}
-	c.dismiss(id)
-	c.feed(now)
+	c.dismissSource(id)
+	c.requestMore(now)
 }
 
-// What a session asks of others is answered here. Nothing is remembered between
-// two answers.
+// The serving side of sessions. It keeps no state between two answers.
 
 func (c *Core) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {

@@ -115,8 +115,8 @@ func TestJoinerIsFilledBySeveralPeersAtOnce(t *testing.T) {
 	f.join()
 	took := f.settle(2 * time.Second)
 	t.Logf("%d keys in %v of virtual time, by sender: %v", keys, took, f.values)
-	if len(f.values) != lanesMax {
-		t.Errorf("filled by %d peers, want %d", len(f.values), lanesMax)
+	if len(f.values) != sourcesMax {
+		t.Errorf("filled by %d peers, want %d", len(f.values), sourcesMax)
 	}
 	for id, n := range f.values {
 		if n < keys/10 {
@@ -171,10 +171,10 @@ func TestPeerThatStopsServingIsReplaced(t *testing.T) {
 			f.join()
 			f.runUntil(keys / 3)
 			s := &f.nodes[f.joiner].core.session
-			if len(s.lanes) != lanesMax {
-				t.Fatalf("%d lanes", len(s.lanes))
+			if len(s.sources) != sourcesMax {
+				t.Fatalf("%d lanes", len(s.sources))
 			}
-			id := s.lanes[len(s.lanes)-1].peer
+			id := s.sources[len(s.sources)-1].peer
 			if c.source {
 				id = s.peer
 			}
@@ -186,7 +186,7 @@ func TestPeerThatStopsServingIsReplaced(t *testing.T) {
 			if took > 3*time.Second {
 				t.Errorf("took %v", took)
 			}
-			if most := keys + lanesMax*laneAsksMax*fetchKeysMax; f.sum() > most {
+			if most := keys + sourcesMax*sourceAsksMax*fetchKeysMax; f.sum() > most {
 				t.Errorf("%d values moved for %d keys, want at most %d", f.sum(), keys, most)
 			}
 			if !c.source && f.nodes[f.joiner].core.Stats().LanesDismissed == 0 {

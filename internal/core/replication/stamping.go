@@ -13,9 +13,9 @@ import (
 
 // Stamps first
 //
-// The last write wins only if its stamp is above those of all writes that came before
-// it, and clocks do not see to that. So an update above level Local that stamps entries
-// of a last-write-wins value, or deletes a key, has a phase before its write:
+// The last write wins only if its stamp is above those of all earlier writes, and clocks
+// do not ensure that. So an update above level Local that stamps entries of a
+// last-write-wins value, or deletes a key, has a phase before its write:
 //
 //	stamping:  ask as many members as the level needs for the newest stamps of the
 //	           entries and the generations of the keys
@@ -25,18 +25,18 @@ import (
 // of every quorum that answers, so this one is above it. Two writes whose times overlap
 // are concurrent: both are acknowledged and one of them stands.
 //
-// Answers count as those of reads do: given in this core's view or an earlier one, and
-// asked anew when kept sets of former voters are dropped (members.go, askAgain).
+// Answers count as those of reads do: if given in this core's view or an earlier one. The
+// core asks anew when kept sets of former voters are dropped (members.go, askAgain).
 //
 // Generations are part of the answers, since a higher one replaces a lower one whole: a
 // deletion must be above all deletions before it, and a write in a generation that was
-// deleted meanwhile would be lost in silence.
+// deleted meanwhile would be lost without an error.
 //
 // Rejected: acknowledgements that carry the newest stamp, and a second write above it if
-// the first was too low. It undoes writes that have seen the first: w2 at Y is too low
-// (Z has a newer w1) but reaches Z's reader by a write-back; w3 reads w2, overwrites it at
-// X and Z and is acknowledged; w2 then learns of w1, is stamped anew, and wins over w3
-// (TestWriteIsNotStampedAnew).
+// the first was too low. The second write undoes writes that have seen the first: w2 at Y
+// is too low (Z has a newer w1) but reaches Z's reader by a write-back; w3 reads w2,
+// overwrites it at X and Z and is acknowledged; w2 is then stamped anew above w1, and
+// wins over w3 (TestWriteIsNotStampedAnew).
 
 // StampQuery asks for the newest stamps of entries, and for the generations of keys.
 type StampQuery struct {
@@ -47,7 +47,7 @@ type StampQuery struct {
 	Asks  []stampAsk
 }
 
-// stampAsk is about one key. Entries is empty for a key that is to be deleted.
+// stampAsk names one key. Entries is empty for a key that must be deleted.
 type stampAsk struct {
 	Key     string
 	Entries []string
@@ -65,9 +65,9 @@ type StampAnswer struct {
 	Newest []Newest
 }
 
-// Newest is what a replica knows of a key: its generation, whether it has a value there,
-// and the newest Time of each entry. The Time of an entry that does not exist is that of
-// the newest deletion of an entry that was forgotten.
+// Newest is the state of a key at a replica: its generation, whether it has a value, and
+// the newest Time of each entry. An entry that does not exist has the Time of the newest
+// deletion of an entry that was forgotten.
 type Newest struct {
 	Gen   uint64
 	Era   uint8 // of Times (clocks.go)
@@ -78,7 +78,7 @@ type Newest struct {
 func (*StampQuery) message()  {}
 func (*StampAnswer) message() {}
 
-// join takes in what another replica knows of a key.
+// join merges the state of a key at another replica.
 func (n *Newest) join(o Newest) {
 	switch {
 	case o.Gen < n.Gen:
@@ -91,7 +91,7 @@ func (n *Newest) join(o Newest) {
 	n.joinEra(o)
 }
 
-// newestOf returns what this replica knows of a key.
+// newestOf returns the state of a key at this replica.
 func (c *Core) newestOf(key string, entries []string) Newest {
 	out := Newest{Times: make([]uint64, len(entries))}
 	it := c.store.get(key)
@@ -118,8 +118,8 @@ func (c *Core) newestTime(it *item, entry string) uint64 {
 	return max(least, newestIn(it.value, entry, inherited))
 }
 
-// newestIn returns the time of an entry of v; for one that it does not have, that of the
-// newest deletion which is forgotten.
+// newestIn returns the time of an entry of v, and for an entry that v lacks the time of
+// the newest deletion that was forgotten.
 func newestIn(v crdt.Value, entry string, forgotten uint64) uint64 {
 	switch v := v.(type) {
 	case *crdt.LWWRegister[string]:
@@ -133,7 +133,7 @@ func newestIn(v crdt.Value, entry string, forgotten uint64) uint64 {
 	return 0
 }
 
-// asksOf returns what must be asked before ops can be carried out.
+// asksOf returns the stamps that must be asked for before ops can be carried out.
 func asksOf(ops []plannedOp, plans []operation.Plan) (out []stampAsk) {
 	for i := range ops {
 		if ops[i].Delete || len(plans[i].Entries) > 0 {
@@ -143,7 +143,7 @@ func asksOf(ops []plannedOp, plans []operation.Plan) (out []stampAsk) {
 	return out
 }
 
-// startStamping asks for the stamps that an update has to exceed.
+// startStamping asks for the stamps that an update must exceed.
 func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 	r.phase, r.asks = stamping, asks
 	r.newest = make([]Newest, len(asks))
@@ -164,7 +164,7 @@ func (c *Core) onStampQuery(p *peer, m *StampQuery) {
 }
 
 func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
-	c.hearClock(p, m.Wall)
+	c.noteClock(p, m.Wall)
 	r := c.requests[m.ID]
 	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
 		return
@@ -188,8 +188,8 @@ func (c *Core) writeAbove(now clock.Instant, r *request) {
 		return
 	}
 	for i, a := range r.asks {
-		// The key was deleted elsewhere: what it held here does not count, and what
-		// is written in its generation would be lost.
+		// The key was deleted elsewhere: its value here does not count, and a write in
+		// its generation would be lost.
 		if it := c.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
 			it = c.store.obtain(a.Key)
 			if c.store.absorb(it, r.newest[i].Gen, 0, nil) {
@@ -203,7 +203,7 @@ func (c *Core) writeAbove(now clock.Instant, r *request) {
 		return
 	}
 	if asks := asksOf(r.ops, plans); !slices.EqualFunc(asks, r.asks, sameAsk) {
-		// The plans have changed with the state: ask for what they stamp now.
+		// The plans have changed with the state: ask for the stamps that they need now.
 		c.askStampsAgain(now, r, asks)
 		return
 	}
@@ -225,7 +225,7 @@ func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
 	c.startStamping(now, r, asks)
 }
 
-// aboveAll returns what op i has to exceed, and fails if nothing can.
+// aboveAll returns the state that op i must exceed, and fails if no write can exceed it.
 func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	op := &r.ops[i]
 	if !op.Delete && len(p.Entries) == 0 {
@@ -243,8 +243,9 @@ func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	wall := c.judgingWall()
 	// eraClock is never behind wall: without a time far ahead of wall there is no new era.
 	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
-	// Without a view, or before another clock is there, the own clock may be the wrong one.
-	if far && c.view != nil && !c.mute() && c.blunder != blunderNoEra {
+	// Without a view, or before another clock was received, the own clock may be the
+	// wrong one.
+	if far && c.view != nil && !c.isMuted() && c.blunder != blunderNoEra {
 		if bound := eraClock(c.ownWall(), c.peers, c.readings()); n.beginEra(bound) {
 			c.stats.Eras++
 			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
@@ -263,11 +264,12 @@ func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 
 // Stamps of the caller's
 //
-// A write under a stamp of its caller's wins or loses by that stamp. If a newer one stands
-// here, nothing is changed and the update fails with StaleError. If one stands at a replica
-// that the write reaches, the acknowledgement says so, and the update fails too: the value
-// stands here until the newer one comes. A majority write meets every value that was
-// acknowledged at a majority before, so a nil error there means that it won over all of them.
+// A write under a stamp of its caller's wins or loses by that stamp. If a newer one
+// stands here, the update changes nothing and fails with StaleError. If a newer one
+// stands at a replica that the write reaches, the acknowledgement carries it, and the
+// update fails too: the value stands here until the newer one arrives. A majority write
+// meets every value that was acknowledged at a majority before, so a nil error there
+// means that it won over all of them.
 
 // standing returns the stamp and the value of an entry of v, and whether it is deleted.
 func standing(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted bool) {
@@ -321,8 +323,8 @@ func (c *Core) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 	return nil
 }
 
-// rawStampTime tries a change that stamps entries without declaring them in Fixed, on a copy,
-// and returns its newest time; 0 for all other changes.
+// rawStampTime tries a change that stamps entries without declaring them in Fixed, on a
+// copy, and returns its newest time. For all other changes it returns 0.
 func rawStampTime(op *plannedOp, p *operation.Plan, it *item) uint64 {
 	if p.Apply == nil || p.Stamped != nil || len(p.Fixed) > 0 {
 		return 0
@@ -360,7 +362,7 @@ func staleIn(it *item, v crdt.Value, era uint8, note func(Refusal)) {
 		look("")
 	case *entryMap:
 		if v.Len()+v.Tombstones() > staleMax {
-			return // an update of so many entries has to read back what stands
+			return // an update of so many entries must read back the newest state
 		}
 		for k := range v.All() { // order-free: each entry by itself
 			look(k)
@@ -388,8 +390,8 @@ func (r *request) lost(ref *Refusal, at gossip.NodeID) error {
 	return nil
 }
 
-// refusedAhead notes that a replica has refused entries of a request, and ends it if nobody
-// is left who might take them.
+// refusedAhead notes that a replica has refused entries of a request, and ends the
+// request if no replica is left that might accept them.
 func (c *Core) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 	if r.entry == nil || ref.Item >= len(r.entry.Items) {
 		return

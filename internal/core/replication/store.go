@@ -15,18 +15,18 @@ import (
 // a difference costs 8 bytes per bucket, once, and about n/256 key digests.
 const bucketCount = 256
 
-// item is what the store holds for one key.
+// item is the stored state of one key.
 type item struct {
 	key string
 	// gen counts the deletions of the key. A higher generation replaces a lower one
-	// whole; within one, values join.
+	// whole; within one generation, values join.
 	gen uint64
 	// era is that of the value's stamps, 0 without a value (clocks.go).
 	era uint8
 	// value is nil for a key that has been deleted.
 	value crdt.Value
 	hash  uint64 // of the key
-	// print is the item's part of its bucket's sum: what replicas compare.
+	// print is the item's part of its bucket's sum, which replicas compare.
 	print uint64
 	bytes int
 	// marked is the step in which the item was last reported as changed.
@@ -52,7 +52,7 @@ func (it *item) kind() crdt.Kind {
 type bucket struct {
 	items map[string]*item
 	sum   uint64
-	// suspect: something in it may be there to forget (prune.go).
+	// suspect is set if it may hold state that can be forgotten (prune.go).
 	suspect bool
 }
 
@@ -76,7 +76,7 @@ type store struct {
 
 func bucketOf(hash uint64) int { return int(hash >> 56) }
 
-// keyCostBytes is about what a key costs beside its name and value.
+// keyCostBytes is about the memory of a key without its name and value.
 const keyCostBytes = 128
 
 func (s *store) get(key string) *item { return s.buckets[bucketOf(xxh3.HashString(key))].items[key] }
@@ -114,7 +114,7 @@ func (s *store) obtain(key string) *item {
 	return it
 }
 
-// suspect marks a bucket as worth a look.
+// suspect marks a bucket for the next round of pruning.
 func (s *store) suspect(b *bucket) {
 	if !b.suspect {
 		b.suspect = true
@@ -122,7 +122,7 @@ func (s *store) suspect(b *bucket) {
 	}
 }
 
-// suspectAll marks all buckets that hold anything.
+// suspectAll marks all buckets that are not empty.
 func (s *store) suspectAll() {
 	for i := range s.buckets {
 		if b := &s.buckets[i]; len(b.items) > 0 {
@@ -131,7 +131,7 @@ func (s *store) suspectAll() {
 	}
 }
 
-// remove takes an item out, as if the key had never been there.
+// remove removes an item, as if its key had never existed.
 func (s *store) remove(it *item) {
 	b := &s.buckets[bucketOf(it.hash)]
 	b.sum -= it.print
@@ -145,7 +145,7 @@ func (s *store) remove(it *item) {
 	s.list(it, false)
 }
 
-// settle brings the sums up to date after a change of it.
+// settle updates the sums after a change of it.
 func (s *store) settle(it *item) {
 	if tomb := it.value == nil; tomb != it.tomb {
 		it.tomb = tomb
@@ -170,7 +170,7 @@ func (s *store) settle(it *item) {
 	it.print, it.bytes = print, size
 }
 
-// fingerprint mixes all that distinguishes one state of a key from another. It
+// fingerprint mixes all properties that distinguish one state of a key from another. It
 // is never 0, which stands for a key that does not exist.
 func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
 	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, digest^bits.RotateLeft64(gen+1, 17)^uint64(kind)<<48^0xd6e8feb86659fd93)
@@ -180,11 +180,11 @@ func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
 	return max(h^h>>29, 1)
 }
 
-// absorb merges what another replica holds for a key and reports whether that
-// changed anything here. The order in which states replace each other, and so
-// the outcome, is the same at every replica: generation first, then data type
-// (two nodes that create one key with two types, or element types: the lower number
-// stands), then the era, to which a state of a lower one is lifted (clocks.go), then the join.
+// absorb merges another replica's state of a key and reports whether that changed it
+// here. States replace each other in the same order at every replica, so all reach the
+// same outcome: generation first, then data type (if two nodes create one key with two
+// types, or element types, the lower number stands), then the era, to which a state of a
+// lower one is lifted (clocks.go), then the join.
 func (s *store) absorb(it *item, gen uint64, era uint8, v crdt.Value) (changed bool) {
 	switch {
 	case gen < it.gen:
@@ -236,9 +236,9 @@ func (b *bucket) sorted() []*item {
 	return out
 }
 
-// keyIndex has the names of the live keys in order. It costs nothing until names are asked
-// for; from then on it notes the keys that have come and gone, and takes them in when it is
-// next asked. The zero keyIndex is ready to use.
+// keyIndex has the names of the live keys in order. It costs nothing until names are
+// requested. From then on it notes the keys that were added and removed, and merges them
+// at the next request. The zero keyIndex is ready to use.
 //
 // Invariant: if built, names less those in moved are the live keys that are not in moved.
 type keyIndex struct {
@@ -247,7 +247,7 @@ type keyIndex struct {
 	moved map[string]struct{}
 }
 
-// note takes note of a key that has come or gone.
+// note notes a key that was added or removed.
 func (x *keyIndex) note(key string) {
 	if !x.built {
 		return
@@ -256,11 +256,11 @@ func (x *keyIndex) note(key string) {
 		x.moved = map[string]struct{}{}
 	}
 	if x.moved[key] = struct{}{}; len(x.moved) > len(x.names)/2+1024 {
-		*x = keyIndex{} // names are no longer asked for, or building it anew is cheaper
+		*x = keyIndex{} // names are no longer requested, or building it anew is cheaper
 	}
 }
 
-// takeIn brings names up to date; live says whether a key is there.
+// takeIn merges moved into names; live reports whether a key exists.
 func (x *keyIndex) takeIn(live func(string) bool) {
 	if len(x.moved) == 0 {
 		return
@@ -296,7 +296,7 @@ func (x *keyIndex) takeIn(live func(string) bool) {
 	x.names = append(out, rest...)
 }
 
-// insertMax is up to how many names are moved one by one, which copies no more than those
+// insertMax is up to how many names are moved one by one, which copies only the names
 // behind them.
 const insertMax = 16
 
@@ -310,7 +310,7 @@ func (x *keyIndex) under(prefix string) []string {
 	return slices.Clone(x.names[from : from+n])
 }
 
-// list brings the index up to date after a change of it, or before its removal.
+// list updates the index after a change of it, or before its removal.
 func (s *store) list(it *item, live bool) {
 	if live != it.listed {
 		it.listed = live

@@ -13,7 +13,7 @@ import (
 // acknowledgements; entries that a request waits for go past it.
 const windowEntries = 4096
 
-// append adds an entry to the log and schedules its delivery to all peers.
+// append appends an entry to the log and schedules its delivery to all peers.
 func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 	seq := c.log.append(e)
 	if c.fresh {
@@ -26,8 +26,8 @@ func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 	return seq
 }
 
-// trim forgets entries that every peer has, and the oldest ones when there are
-// too many: who lacks those takes their effect over by anti-entropy.
+// trim drops entries that every peer has, and the oldest ones when there are too many:
+// peers that lack those get their effect by anti-entropy.
 func (c *Core) trim() {
 	all := c.log.last()
 	for _, p := range c.peers {
@@ -47,7 +47,7 @@ func (c *Core) trim() {
 	}
 }
 
-// flush pushes, unless the peer's link is down: then it is tried once in a while.
+// flush pushes, unless the peer's link is down: then it schedules a rare attempt.
 func (c *Core) flush(now clock.Instant, p *peer) {
 	switch {
 	case !p.down:
@@ -57,9 +57,9 @@ func (c *Core) flush(now clock.Instant, p *peer) {
 	}
 }
 
-// push sends a peer what it has not been sent, as far as the window allows.
+// push sends the unsent entries to a peer, as far as the window allows.
 func (c *Core) push(now clock.Instant, p *peer) {
-	if c.cfg.NoStream || c.mute() {
+	if c.cfg.NoStream || c.isMuted() {
 		return
 	}
 	for p.next <= c.log.last() && p.next-p.acked <= windowEntries {
@@ -91,16 +91,16 @@ func (c *Core) run(seq uint64) *Deltas {
 	return m
 }
 
-// resend begins again after the last entry that a peer has acknowledged.
+// resend retransmits the entries after the last one that a peer has acknowledged.
 func (c *Core) resend(now clock.Instant, p *peer) {
 	p.resendAt = clock.Never
 	if p.acked+1 >= p.next {
-		// Nothing is under way: this is a peer whose link was down.
+		// No entry is in flight: the link of this peer was down.
 		c.push(now, p)
 		return
 	}
 	if p.out.busy() {
-		// What was sent is still on its way, in parts.
+		// The entries are still in flight, in parts.
 		p.resendAt = now.Add(c.wait(p.backoff))
 		return
 	}
@@ -113,10 +113,10 @@ func (c *Core) resend(now clock.Instant, p *peer) {
 
 func (c *Core) rewind(p *peer) { p.next = max(p.acked+1, c.log.first) }
 
-// onDeltas applies a piece of a peer's stream. A refused entry is applied too:
-// the lattice orders it below what its successor wrote, anti-entropy would bring
-// it anyway, and readers could miss it if it came by one way and not the other.
-// What is refused is the confirmation.
+// onDeltas applies a piece of a peer's stream. A refused entry is applied too: the
+// lattice orders it below its successor's writes, anti-entropy would bring it anyway, and
+// readers could miss it if it came by one way and not by the other. Only the confirmation
+// is refused.
 func (c *Core) onDeltas(p *peer, m *Deltas) {
 	t := c.tracks[p.id]
 	if t == nil {
@@ -134,7 +134,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
 		})
-		// An entry that cannot be taken in is refused without a term.
+		// An entry that cannot be applied is refused without a term.
 		if !took || !ok || !c.storableAll(e.Items) {
 			ack.Refused = append(ack.Refused, Refusal{Seq: seq, Higher: higher})
 		}
@@ -154,8 +154,8 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 		r := &m.Refused[i]
 		refused[r.Seq] = append(refused[r.Seq], r)
 	}
-	// Only the entries that this very answer is about count for their writers: it
-	// names all of those among them that were refused. Seen does not.
+	// Only the entries From..To count for their writers: the acknowledgement lists all
+	// refused ones among them, but not among those up to Seen.
 	from, to := m.From, m.To
 	if c.blunder == blunderSeenIsAck {
 		from, to = 0, m.Seen
@@ -173,7 +173,7 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 }
 
 // acknowledges reports whether a peer's answer counts for a request, and ends the request
-// if what the answer says of its entry is an error.
+// if the answer refuses its entry with an error.
 func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) {
 	counts = true
 	for _, ref := range said {
@@ -200,7 +200,7 @@ func (c *Core) findWrite(seq uint64) int {
 	return sort.Search(len(c.writes), func(i int) bool { return c.writes[i].seq >= seq })
 }
 
-// progress notes how far a peer has come with the own stream.
+// progress notes which entries of the own stream a peer has applied.
 func (c *Core) progress(now clock.Instant, p *peer, seen, lo, hi uint64) {
 	upTo := seen
 	if lo != 0 && lo <= max(p.acked, seen)+1 {
@@ -219,7 +219,7 @@ func (c *Core) progress(now clock.Instant, p *peer, seen, lo, hi uint64) {
 	c.flush(now, p)
 }
 
-// seenOf returns how much of a node's stream has been applied here.
+// seenOf returns the applied entries of a node's stream.
 func (c *Core) seenOf(id gossip.NodeID) Seen {
 	if id == c.cfg.Self {
 		return Seen{Node: id, Seen: c.log.last(), Top: c.log.last()}
@@ -244,7 +244,7 @@ type Item struct {
 
 func (it *Item) size() int { return len(it.Key) + len(it.Bytes) + 12 }
 
-// Entry is what one request changed: a unit of the stream, applied whole at each
+// Entry holds the changes of one request: a unit of the stream, applied whole at each
 // replica. Immutable.
 type Entry struct {
 	Fence replicator.Fence
@@ -277,7 +277,7 @@ func (l *ownLog) append(e *Entry) uint64 {
 	return l.last()
 }
 
-// at returns entry seq, or nil when it is no longer or not yet there.
+// at returns entry seq, or nil if the log does not hold it.
 func (l *ownLog) at(seq uint64) *Entry {
 	if seq < l.first || seq > l.last() {
 		return nil
@@ -285,7 +285,7 @@ func (l *ownLog) at(seq uint64) *Entry {
 	return l.entries[seq-l.first]
 }
 
-// dropTo forgets entries up to seq.
+// dropTo drops entries up to seq.
 func (l *ownLog) dropTo(seq uint64) {
 	for len(l.entries) > 0 && l.first <= seq {
 		l.bytes -= l.entries[0].size()
@@ -295,7 +295,7 @@ func (l *ownLog) dropTo(seq uint64) {
 	}
 }
 
-// over returns up to which entry the log must be cut to keep within the limits.
+// over returns the entry up to which the log must be cut to keep within the limits.
 func (l *ownLog) over(entries, bytes int) (cut uint64) {
 	over, held := len(l.entries)-entries, l.bytes
 	for i := 0; i < len(l.entries)-1 && (i < over || held > bytes); i++ {
@@ -305,9 +305,9 @@ func (l *ownLog) over(entries, bytes int) (cut uint64) {
 	return cut
 }
 
-// track is what has been applied of another node's stream: all entries up to
-// seen, and those from lo to hi beyond it. Forgetting that something was applied
-// is harmless, it comes again; claiming more than was applied is not.
+// track holds the applied entries of another node's stream: all up to seen, and those
+// from lo to hi beyond it. To forget an applied entry is harmless, since it is
+// retransmitted; to claim one that was not applied is an error.
 //
 // Invariant: lo == 0 (nothing beyond seen) or seen+1 < lo <= hi.
 type track struct{ seen, lo, hi uint64 }
@@ -329,7 +329,7 @@ func (t *track) add(from, to uint64) (gap bool) {
 	return true
 }
 
-// reach notes that everything up to seq has been applied.
+// reach notes that all entries up to seq have been applied.
 func (t *track) reach(seq uint64) {
 	t.seen = max(t.seen, seq)
 	if t.lo != 0 && t.lo <= t.seen+1 {

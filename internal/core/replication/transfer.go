@@ -12,16 +12,15 @@ import (
 
 // Large messages
 //
-// A message above Limits.FrameBytes travels in parts on the bulk connection. Of
-// one transfer, at most windowParts are under way; the receiver takes parts in
-// order only and acknowledges how far it is, so what it holds is bounded by what
-// it has really received. The whole message is then handled as if it had come in
-// one frame: what it means, and what happens when it is lost, is its protocol's
-// affair.
+// A message above Limits.FrameBytes is sent in parts on the bulk connection. Of one
+// transfer, at most windowParts are in flight. The receiver accepts parts in order only
+// and acknowledges its progress, so its memory is bounded by the bytes that it has
+// received. It then handles the whole message as if that had come in one frame: the
+// protocol of the message defines its meaning and its retransmission.
 
 const windowParts = 8
 
-// outgoing are the transfers to one peer, the first of them under way.
+// outgoing are the transfers to one peer, the first of them in flight.
 type outgoing struct {
 	queue []*sending
 }
@@ -34,7 +33,7 @@ type sending struct {
 	next   int
 	at     clock.Instant
 	misses int
-	// jumped is one above the part that was last repeated because a later one had
+	// jumped is one above the part that was last retransmitted because a later one had
 	// arrived before it.
 	jumped int
 }
@@ -53,7 +52,7 @@ func (o *outgoing) resendAt() clock.Instant {
 // incoming are the transfers from one peer that are not complete, oldest first.
 type incoming struct {
 	open []*receiving
-	// at is when the newest part came.
+	// at is when the newest part arrived.
 	at clock.Instant
 }
 
@@ -64,7 +63,7 @@ type receiving struct {
 	got   []byte
 }
 
-// send hands a message to the shell, in parts if it must be.
+// send hands a message to the shell, in parts if it is large.
 func (c *Core) send(p *peer, m Message) {
 	size := sizeOf(m)
 	bulk := bulky(m, size)
@@ -142,7 +141,7 @@ func itemsSize(items []Item) (n int) {
 	return n
 }
 
-// resendParts sends what is due of the transfer under way.
+// resendParts sends the parts that are due of the transfer in flight.
 func (c *Core) resendParts(now clock.Instant, p *peer) {
 	if len(p.out.queue) == 0 || now.Before(p.out.queue[0].at) {
 		return
@@ -174,7 +173,7 @@ func (c *Core) onPartAck(now clock.Instant, p *peer, m *partAck) {
 	}
 	s := p.out.queue[0]
 	if m.Next == s.acked && s.jumped <= m.Next && s.next > s.acked+1 {
-		// Something came after a hole.
+		// A part arrived after a gap.
 		s.jumped, s.next = m.Next+1, m.Next
 		c.sendParts(now, p, s)
 	}
@@ -205,7 +204,7 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
 		return
 	}
 	whole := r.got
-	// What stays says that the transfer is complete: a repeated part must not
+	// The remaining record marks the transfer as complete: a duplicate part must not
 	// begin it anew.
 	r.got, r.total = nil, 0
 	msg, err := Decode(whole)
@@ -222,8 +221,8 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
 	}
 }
 
-// receiver returns the transfer that a part belongs to, a new one for a first
-// part; the oldest gives way when there are too many.
+// receiver returns the transfer that a part belongs to, a new one for a first part. When
+// there are too many, it drops the oldest.
 func (c *Core) receiver(p *peer, m *Part) *receiving {
 	for _, r := range p.in.open {
 		if r.id == m.Transfer {
@@ -242,11 +241,11 @@ func (c *Core) receiver(p *peer, m *Part) *receiving {
 	return r
 }
 
-// What fills another replica is compressed: Values, Differ, and everything that
-// travels in parts. A message says how long it is unpacked, and that is checked
-// before anything is allocated for it: at most packRatioMax times what came, and
-// never above packRawMax. The sender keeps to the same bounds, so a message that
-// compresses even better goes as it is.
+// Messages that fill another replica are compressed: Values, Differ, and all that are
+// sent in parts. A packed message carries its unpacked length, which the receiver checks
+// before it allocates: at most packRatioMax times the received bytes, and never above
+// packRawMax. The sender keeps to the same bounds, so a message that compresses even
+// better is sent unpacked.
 
 const (
 	// packMin is the size from which packing is tried.
@@ -255,7 +254,7 @@ const (
 	packRawMax   = 64 << 20
 )
 
-// ErrPacked means that a packed message is not what it says.
+// ErrPacked means that a packed message does not match its header.
 var ErrPacked = errors.New("replicator: packed message is malformed")
 
 // Packed is another message, compressed (RFC 1951). Of is that message's tag, for
@@ -268,7 +267,7 @@ type Packed struct {
 
 func (*Packed) message() {}
 
-// name is that of what is in m, of those that are packed.
+// name returns the name of the message in m.
 func (m *Packed) name() string {
 	switch m.Of {
 	case tagDeltas:
@@ -293,7 +292,7 @@ func (m *Packed) name() string {
 	return "packed"
 }
 
-// packer holds what compressing needs, which is large, while it is in use. The
+// packer holds the buffers of compression, which are large, while they are in use. The
 // zero packer is ready.
 type packer struct {
 	w    *flate.Writer
@@ -302,7 +301,7 @@ type packer struct {
 	idle bool
 }
 
-// rest gives the memory back if nothing was packed since the last time.
+// rest releases the memory if no message was packed since the last call.
 func (k *packer) rest() {
 	if k.idle {
 		*k = packer{}
@@ -310,7 +309,7 @@ func (k *packer) rest() {
 	k.idle = true
 }
 
-// pack returns m compressed, or nil if that is not worth it.
+// pack returns m compressed, or nil if that saves too little.
 func (k *packer) pack(m Message) *Packed {
 	k.idle = false
 	k.raw = Append(k.raw[:0], m)
@@ -358,7 +357,7 @@ func (k *packer) unpack(m *Packed) (Message, error) {
 	return Decode(raw)
 }
 
-// packable reports whether a message of about size bytes is worth trying.
+// packable reports whether to try to compress a message of about size bytes.
 func (c *Core) packable(m Message, size int) bool {
 	if c.cfg.NoPack || size < packMin {
 		return false
@@ -372,7 +371,7 @@ func (c *Core) packable(m Message, size int) bool {
 	return size > c.cfg.Limits.FrameBytes
 }
 
-// onPacked handles the message in m.
+// onPacked returns the message in m, nil if it is malformed.
 func (c *Core) onPacked(p *peer, m *Packed) Message {
 	in, err := c.packer.unpack(m)
 	if err != nil {

@@ -41,7 +41,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 	c.write(now, r, plans)
 }
 
-// write carries the plans out here and, above level Local, at others.
+// write carries the plans out here and, above level Local, at other members.
 func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 	newest := make([]Newest, len(r.ops))
 	for i := range r.ops {
@@ -150,8 +150,8 @@ func decide(op *plannedOp, it *item) (p operation.Plan, size int, err error) {
 	return p, size, err
 }
 
-// apply carries the plans out here and returns the entry that says so, and the
-// keys on which nothing changed.
+// apply carries the plans out here and returns their entry, and the keys that did not
+// change.
 func (c *Core) apply(ops []plannedOp, plans []operation.Plan, newest []Newest) (entry *Entry, echoes []string) {
 	entry = &Entry{}
 	for i := range ops {
@@ -205,12 +205,12 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 		return nil
 	}
 	if p.Stamped != nil || len(p.Fixed) > 0 {
-		c.unjudged = c.unjudged || !c.told && c.cfg.Wall != nil
+		c.unjudged = c.unjudged || !c.peersReported && c.cfg.Wall != nil
 	}
 	fresh := it == nil
 	it = c.store.obtain(op.Key)
-	if fresh && c.kept(op.Key) && c.blunder != blunderNoBase {
-		it.gen = max(c.base, it.gen)
+	if fresh && c.kept(op.Key) && c.blunder != blunderNoMinGeneration {
+		it.gen = max(c.minGeneration, it.gen)
 	}
 	it.value, it.era = v, era
 	c.noteOwnDots(d)
@@ -220,12 +220,12 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
 
-// isNil reports whether d is nil, or a nil of a concrete type, which an Apply returns all
-// too easily.
+// isNil reports whether d is nil, or a nil of a concrete type, which an Apply easily
+// returns.
 func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 
-// offer sends a request's entry to the members that it still needs, or to all
-// that count.
+// offer sends a request's entry to the members that it still needs, or to all that can
+// count.
 func (c *Core) offer(now clock.Instant, r *request, all bool) {
 	var to []gossip.NodeID
 	if all {
@@ -244,8 +244,8 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 				c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
-			// It may have the entry, but not in a way that counts: its answer was
-			// lost, or it came after the entry was logged.
+			// It may have the entry, but its answer was lost, or it joined after the
+			// entry was logged.
 			c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
@@ -254,7 +254,7 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 // Snapshots
 //
 // The function of an update runs outside the core, on a snapshot of each of its keys. The
-// shell hands the plans to the core together with the snapshots, and the core compares:
+// shell passes the plans to the core together with the snapshots, and the core compares:
 //
 //	nothing has changed       the plan is applied
 //	only merges have come     the plan is applied to the snapshot and the delta joined:
@@ -282,8 +282,8 @@ type Snapshot struct {
 // pins counts the snapshots that hold a value.
 type pins struct{ n int }
 
-// Snapshot returns the state of a key. It must be released: with the Update in which it
-// is one of Bases, or by Release.
+// Snapshot returns the state of a key. The caller must release it: with the Update in
+// which it is one of Bases, or by Release.
 func (c *Core) Snapshot(key string) *Snapshot {
 	s := &Snapshot{Key: key}
 	it := c.store.get(key)
@@ -347,7 +347,7 @@ func (c *Core) releaseAll(ops []plannedOp) {
 	}
 }
 
-// own makes the value the core's alone, so that it may be changed.
+// own ensures that no snapshot holds the value, so that it may be changed.
 func (it *item) own() {
 	if it.pins != nil && it.pins.n > 0 && it.value != nil {
 		it.value = it.value.Clone()
@@ -358,7 +358,7 @@ func (it *item) own() {
 // replace gives the item another value.
 func (it *item) replace(v crdt.Value) { it.value, it.pins = v, nil }
 
-// unchanged reports whether the key is as the snapshot shows it.
+// unchanged reports whether the key is in the state of the snapshot.
 func (s *Snapshot) unchanged(it *item) bool {
 	if it == nil {
 		return s.version == 0
@@ -366,8 +366,7 @@ func (s *Snapshot) unchanged(it *item) bool {
 	return it.version == s.version
 }
 
-// onlyMerged reports whether all that has happened to the key since the snapshot is that
-// others' changes were merged.
+// onlyMerged reports whether the key has only merged changes of peers since the snapshot.
 func (s *Snapshot) onlyMerged(it *item) bool {
 	return it != nil && s.Value != nil && it.value != nil && it.written == s.written && it.value.Kind() == s.Value.Kind()
 }
@@ -395,8 +394,8 @@ func planOn(op *operation.Op, current crdt.Value) (p operation.Plan, err error) 
 	return p, nil
 }
 
-// fits fails if a plan has to be decided anew. An op whose key is among those before it
-// is not applied to its snapshot: both would make the same dots.
+// fits fails if a plan must be decided anew. An op whose key is among those before it is
+// not applied to its snapshot: both would make the same dots.
 func fits(before []plannedOp, op *plannedOp, p *operation.Plan, it *item) error {
 	b := op.base
 	if b == nil || p.Blind || b.unchanged(it) {
