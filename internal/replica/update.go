@@ -141,7 +141,7 @@ func (r *Replicator) snapshots(ctx context.Context, keys []string) (snaps []*rep
 func (r *Replicator) release(snaps []*replication.Snapshot) {
 	free := func() {
 		for _, s := range snaps {
-			r.loop.core.Release(s)
+			s.Release()
 		}
 	}
 	if r.running.TryLock() {

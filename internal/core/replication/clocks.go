@@ -146,10 +146,11 @@ func (c *Core) judgingWall() uint64 {
 // time is.
 func tooFar(t, wall uint64) bool { return wall > 0 && t>>tickBits > wall+millis(aheadMax) }
 
-// noteClock sets the clock of a member, 0 if it has none.
-func (c *Core) noteClock(p *peer, wall uint64) {
+// noteClock sets the clock of a member, 0 if it has none. It reports whether own stamps,
+// made before any clock was received, must now be judged (judgeOwn).
+func (c *Core) noteClock(p *peer, wall uint64) (judge bool) {
 	if c.cfg.Wall == nil {
-		return
+		return false
 	}
 	c.peersReported = true
 	p.clocked = wall >= wallMin && wall < timeMax>>tickBits
@@ -157,10 +158,8 @@ func (c *Core) noteClock(p *peer, wall uint64) {
 		p.offset = int64(wall) - c.nowMillis()
 		c.clockKnown, c.offset = true, int64(lowerMedian(c.readings()))-c.nowMillis()
 	}
-	if c.unjudged {
-		c.unjudged = false
-		c.judgeOwn()
-	}
+	judge, c.unjudged = c.unjudged, false
+	return judge
 }
 
 // isMuted reports whether this replica sends and accepts nothing but clocks.

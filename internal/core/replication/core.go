@@ -30,12 +30,16 @@ type Core struct {
 	writes     []*request
 	writesDone int
 	timers     timers
+	// proceed moves a request on after an answer (advance).
+	proceed func(now clock.Instant, r *request)
 
 	batchAt  clock.Instant
 	gossipAt clock.Instant
 	// round counts anti-entropy rounds, steps the steps.
 	round, steps uint64
 	session      session
+	// onSynced is called with each session that has pulled the whole state of its primary.
+	onSynced func(now clock.Instant, s *session)
 	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
 	onDisk bool
 	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
@@ -68,7 +72,7 @@ type Core struct {
 // ViewChanged only level Local can be fulfilled.
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{
+	c := &Core{
 		cfg:        cfg,
 		members:    members{byID: map[gossip.NodeID]*peer{}},
 		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
@@ -80,6 +84,11 @@ func New(cfg Config) *Core {
 		forgetting: forgetting{empty: true, pruneAt: clock.Never},
 		retaining:  retaining{deletions: deletions{of: map[string]*keyDeletions{}}, found: math.MaxUint64, expiryAt: clock.Never},
 	}
+	c.proceed, c.onSetAside = c.advance, c.askAfterRemoval
+	c.onSynced = func(now clock.Instant, s *session) {
+		c.noteSynced(now, c.byID[s.peer], s.epoch, s.caughtUp, s.vector)
+	}
+	return c
 }
 
 // Step handles one event. Between calls now must not go back.
@@ -236,7 +245,9 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 			c.dismissUnlevel(now, p, m)
 		}
 	case *Part:
-		c.onPart(now, p, m)
+		if whole := c.onPart(now, p, m); whole != nil {
+			c.onReceived(now, p.id, whole)
+		}
 	case *partAck:
 		c.onPartAck(now, p, m)
 	case *Prepare:

@@ -78,7 +78,9 @@ func (c *Core) vector() []Seen {
 
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.takeFences(p.id, m.Epoch, m.Fences)
-	c.noteClock(p, m.Wall)
+	if c.noteClock(p, m.Wall) {
+		c.judgeOwn()
+	}
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {

@@ -71,14 +71,14 @@ func (c *Core) lookAtLease(now clock.Instant, r *request) {
 		return
 	}
 	r.leaseAt = 0
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 // onLease ends the requests that waited for the lease alone.
 func (c *Core) onLease(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		if r := c.requests[id]; r != nil && r.leaseAt != 0 {
-			c.advance(now, r)
+			c.proceed(now, r)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 		c.voters = append(c.voters, m.ID)
 	}
 	c.keepFormer(old, oldVoters)
-	c.enlist(now, v)
+	c.enlist(v, c.log.last())
 	c.dropGoneSources(now)
 	c.pruneRound, c.idleRounds = pruning{}, 0
 	c.store.suspectAll()
@@ -141,8 +141,9 @@ func (c *Core) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 	c.behind = true
 }
 
-// enlist makes the peers those of v, keeping the state of old ones.
-func (c *Core) enlist(now clock.Instant, v *gossip.View) {
+// enlist makes the peers those of v, keeping the state of old ones. The streams to new
+// ones begin after last, the newest logged entry.
+func (c *Core) enlist(v *gossip.View, last uint64) {
 	was := c.byID
 	c.peers, c.byID = nil, map[gossip.NodeID]*peer{}
 	for i := range v.Members {
@@ -153,7 +154,7 @@ func (c *Core) enlist(now clock.Instant, v *gossip.View) {
 		p := was[m.ID]
 		if p == nil {
 			// Anti-entropy brings it the entries that were logged before it came.
-			p = &peer{id: m.ID, acked: c.log.last(), next: c.log.last() + 1, resendAt: clock.Never}
+			p = &peer{id: m.ID, acked: last, next: last + 1, resendAt: clock.Never}
 		}
 		c.peers = append(c.peers, p)
 		c.byID[m.ID] = p

@@ -46,7 +46,7 @@ func (c *Core) startReading(now clock.Instant, r *request) {
 	r.held = map[gossip.NodeID][]uint64{}
 	c.restart(now, r)
 	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 // ask sends the request to members.
@@ -88,6 +88,16 @@ func (c *Core) askAgain(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		r := c.requests[id]
 		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && c.blunder != blunderOldAnswers {
+			c.askAnew(now, r)
+		}
+	}
+}
+
+// askAfterRemoval asks anew for all open reads and stamps: answers so far are relative to
+// the keys that were set aside.
+func (c *Core) askAfterRemoval(now clock.Instant) {
+	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
+		if r := c.requests[id]; r.phase == reading || r.phase == stamping {
 			c.askAnew(now, r)
 		}
 	}
@@ -165,13 +175,13 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	if r.phase == reading {
 		r.answers[p.id] = m.Epoch
 		r.held[p.id] = m.Prints
-		c.advance(now, r)
+		c.proceed(now, r)
 		return
 	}
 	if r.held[p.id] == nil {
 		r.held[p.id] = m.Prints
 		c.hold(r, p, m.Epoch)
-		c.advance(now, r)
+		c.proceed(now, r)
 	}
 }
 
@@ -206,7 +216,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 			c.hold(r, p, epoch)
 		}
 	}
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 // repairsFor returns the values that some answering members lack, but for large ones.
@@ -256,5 +266,5 @@ func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {
 		return
 	}
 	r.answers[p.id] = m.Epoch
-	c.advance(now, r)
+	c.proceed(now, r)
 }

@@ -166,7 +166,7 @@ func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	}
 	delete(r.withheld, p.id)
 	r.answers[p.id], r.held[p.id] = w.result.Epoch, w.result.Prints
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 // repair sends a stale member the values of the read that it lacks, once all comparisons

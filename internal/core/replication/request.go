@@ -186,7 +186,7 @@ func (c *Core) forget(r *request) {
 	}
 	r.done = true
 	delete(c.requests, r.id)
-	c.releaseAll(r.ops)
+	releaseAll(r.ops)
 	if r.entry == nil {
 		return
 	}

@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -100,6 +99,8 @@ type retaining struct {
 	restored                        []string
 	fresh                           bool
 	heardFrom                       map[gossip.NodeID]bool
+	// onSetAside is called after keys of the file have been removed.
+	onSetAside func(now clock.Instant)
 	// own are the items written here while fresh.
 	own []Item
 	// livedBefore is Lived at the start of the core.
@@ -123,7 +124,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 		c.maxForgottenStamp, c.inherited, c.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	}
 	c.found = max(m.Current, m.Horizon)
-	c.restoreDeletions(m.Lived, ended)
+	c.restoreDeletions(m.Lived, ended, c.found)
 	for i := range c.store.buckets {
 		for key := range c.store.buckets[i].items {
 			if c.kept(key) {
@@ -306,12 +307,7 @@ func (c *Core) setAside() {
 		// It has been decoded here before.
 		_ = c.takeItem(nil, &c.own[i], func(Refusal) {})
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		// Answers so far are relative to the keys just removed.
-		if r := c.requests[id]; r.phase == reading || r.phase == stamping {
-			c.askAnew(c.now, r)
-		}
-	}
+	c.onSetAside(c.now)
 }
 
 // KeptKeys returns the durable keys, deleted ones too, sorted.
@@ -498,7 +494,7 @@ func (c *Core) Deletions(key string) (out []DeletionRecord) {
 
 // restoreDeletions sets the ages of the deletions that a file has. All remaining ones
 // under keys of the file count as new.
-func (c *Core) restoreDeletions(lived uint64, ended []DeletionRecord) {
+func (c *Core) restoreDeletions(lived uint64, ended []DeletionRecord, found uint64) {
 	young := func(x *deletion) { x.since, x.lived = c.wallAt(c.now), lived }
 	for _, e := range c.deletions.of { // order-free: each by itself
 		young(&e.whole)
@@ -514,7 +510,7 @@ func (c *Core) restoreDeletions(lived uint64, ended []DeletionRecord) {
 	for _, f := range ended {
 		e := c.deletions.of[f.Key]
 		// A deletion that peers may lack counts as new, too.
-		if e == nil || f.Since > c.found && c.blunder != blunderUnconfirmed {
+		if e == nil || f.Since > found && c.blunder != blunderUnconfirmed {
 			continue
 		}
 		old := min(f.Lived, lived)

@@ -149,7 +149,7 @@ func (c *Core) requestMore(now clock.Instant) {
 		c.session = session{}
 		c.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
 		c.takeFences(done.peer, 0, done.fences)
-		c.noteSynced(now, c.byID[done.peer], done.epoch, done.caughtUp, done.vector)
+		c.onSynced(now, &done)
 	}
 }
 

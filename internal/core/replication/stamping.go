@@ -152,7 +152,7 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 	}
 	c.restart(now, r)
 	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
@@ -164,7 +164,9 @@ func (c *Core) onStampQuery(p *peer, m *StampQuery) {
 }
 
 func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
-	c.noteClock(p, m.Wall)
+	if c.noteClock(p, m.Wall) {
+		c.judgeOwn()
+	}
 	r := c.requests[m.ID]
 	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
 		return
@@ -178,7 +180,7 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 		r.newest[i].join(m.Newest[i])
 	}
 	r.answers[p.id] = m.Epoch
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 // writeAbove carries out an update whose stamps have been asked for.

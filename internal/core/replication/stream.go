@@ -167,7 +167,7 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 		}
 		if c.acknowledges(p, r, refused[r.seq]) {
 			r.answers[p.id] = m.Epoch
-			c.advance(now, r)
+			c.proceed(now, r)
 		}
 	}
 }

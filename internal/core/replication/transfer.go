@@ -189,10 +189,11 @@ func (c *Core) onPartAck(now clock.Instant, p *peer, m *partAck) {
 	c.resendParts(now, p)
 }
 
-func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
+// onPart acknowledges a part, and returns the whole message if the part completes it.
+func (c *Core) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
 	r := c.receiver(p, m)
 	if r == nil {
-		return
+		return nil
 	}
 	if m.Index == r.next && len(r.got)+len(m.Data) <= r.total && len(m.Data) > 0 {
 		r.got = append(r.got, m.Data...)
@@ -201,24 +202,24 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
 	}
 	c.send(p, &partAck{Transfer: m.Transfer, Next: r.next})
 	if len(r.got) < r.total || r.got == nil {
-		return
+		return nil
 	}
-	whole := r.got
+	encoded := r.got
 	// The remaining record marks the transfer as complete: a duplicate part must not
 	// begin it anew.
 	r.got, r.total = nil, 0
-	msg, err := Decode(whole)
+	whole, err := Decode(encoded)
 	if err != nil {
 		c.stats.Refused++
-		c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(whole), Detail: err.Error()})
-		return
+		c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(encoded), Detail: err.Error()})
+		return nil
 	}
-	switch msg.(type) {
+	switch whole.(type) {
 	case *Part, *partAck:
 		c.stats.Refused++
-	default:
-		c.onReceived(now, p.id, msg)
+		return nil
 	}
+	return whole
 }
 
 // receiver returns the transfer that a part belongs to, a new one for a first part. When

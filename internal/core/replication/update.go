@@ -16,7 +16,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 	c.stats.Updates++
 	ops := u.plannedOps()
 	if err := c.admit(u.Level, u.Fence, len(ops)); err != nil {
-		c.releaseAll(ops)
+		releaseAll(ops)
 		c.reply(u.ID, nil, err)
 		return
 	}
@@ -25,7 +25,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 		err = c.unmixed(ops)
 	}
 	if err != nil {
-		c.releaseAll(ops)
+		releaseAll(ops)
 		c.reply(u.ID, nil, err)
 		return
 	}
@@ -47,7 +47,7 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 	for i := range r.ops {
 		var err error
 		if newest[i], err = c.aboveAll(r, i, &plans[i]); err != nil {
-			c.releaseAll(r.ops)
+			releaseAll(r.ops)
 			c.finish(r, err)
 			return
 		}
@@ -60,11 +60,11 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 			r.fixed[r.ops[i].Key] = append(r.fixed[r.ops[i].Key], f...)
 		}
 		if op := &r.ops[i]; op.base != nil && (plans[i].Blind || op.base.unchanged(c.store.get(op.Key))) {
-			c.Release(op.base) // applied to the value itself
+			op.base.Release() // applied to the value itself
 		}
 	}
 	entry, echoes := c.apply(r.ops, plans, newest)
-	c.releaseAll(r.ops)
+	releaseAll(r.ops)
 	entry.Fence = r.fence
 	r.echoes = echoes
 	if len(entry.Items) > 0 {
@@ -88,7 +88,7 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 	c.restart(now, r)
 	c.writes = append(c.writes, r)
 	c.offer(now, r, false)
-	c.advance(now, r)
+	c.proceed(now, r)
 }
 
 // plan decides all ops before the first is applied.
@@ -313,7 +313,7 @@ func (c *Core) Snapshot(key string) *Snapshot {
 }
 
 // Release ends a snapshot. Idempotent.
-func (c *Core) Release(s *Snapshot) {
+func (s *Snapshot) Release() {
 	if s != nil && !s.released && s.pins != nil {
 		s.pins.n--
 	}
@@ -341,9 +341,9 @@ func (u *Update) plannedOps() []plannedOp {
 	return out
 }
 
-func (c *Core) releaseAll(ops []plannedOp) {
+func releaseAll(ops []plannedOp) {
 	for i := range ops {
-		c.Release(ops[i].base)
+		ops[i].base.Release()
 	}
 }
 
@@ -414,7 +414,7 @@ func (c *Core) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.Plan
 	target := v
 	if b := op.base; b != nil && !b.released && b.Value != nil {
 		target = lifted(b.Value.Clone(), b.era, era)
-		c.Release(b)
+		b.Release()
 	}
 	var d crdt.Value
 	if p.Stamped != nil {
