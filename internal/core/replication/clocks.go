@@ -85,7 +85,7 @@ func (c *Core) ownWall() uint64 {
 	return 0
 }
 
-func (c *Core) nowMillis() int64 { return int64(c.now) / int64(time.Millisecond) }
+func (ev *env) nowMillis() int64 { return int64(ev.now) / int64(time.Millisecond) }
 
 // readings returns the received clocks, as of now, the lowest first.
 func (c *Core) readings() []uint64 {

@@ -11,9 +11,28 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
+// env is shared by all parts of a core: the settings, the time and the effects of the
+// step under way, and the counters.
+type env struct {
+	cfg   Config
+	stats figures.Replicator
+	// now is the time of the step under way, steps counts the steps.
+	now   clock.Instant
+	steps uint64
+	// remote is set while the step handles a message.
+	remote bool
+	// out is the effects of the step under way.
+	out *Effects
+	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
+	onDisk bool
+	ids    uint64 // of sessions and transfers
+	// blunder is a planted bug; only tests set it.
+	blunder blunder
+}
+
 // Core is the replicator of one role on one node. Not safe for concurrent use.
 type Core struct {
-	cfg Config
+	*env
 	members
 	store  store
 	fences fences
@@ -35,13 +54,11 @@ type Core struct {
 
 	batchAt  clock.Instant
 	gossipAt clock.Instant
-	// round counts anti-entropy rounds, steps the steps.
-	round, steps uint64
-	session      session
+	// round counts anti-entropy rounds.
+	round   uint64
+	session session
 	// onSynced is called with each session that has pulled the whole state of its primary.
 	onSynced func(now clock.Instant, s *session)
-	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
-	onDisk bool
 	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
 	diskFails error
 	// diskMended is set when the disk works again, so that writes which did not count
@@ -52,17 +69,9 @@ type Core struct {
 	forgetting
 	retaining
 	clocks
-	ids uint64 // of sessions and transfers
 	// dots is the highest sequence number of a change of this node (claims.go).
 	dots uint64
 
-	stats figures.Replicator
-	// now is the time of the step under way.
-	now clock.Instant
-	// remote is set while the step handles a message.
-	remote bool
-	// out is the effects of the step under way.
-	out *Effects
 	// shared is the newest run of entries made for sending: peers at the same position
 	// get the same message.
 	shared *Deltas
@@ -73,7 +82,7 @@ type Core struct {
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	c := &Core{
-		cfg:        cfg,
+		env:        &env{cfg: cfg},
 		members:    members{byID: map[gossip.NodeID]*peer{}},
 		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
@@ -259,7 +268,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	}
 }
 
-func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
+func (ev *env) trace(e TraceEvent) { ev.out.Trace = append(ev.out.Trace, e) }
 
 // changed notes a change: delta was joined with the value; it is nil if the value was
 // deleted.

@@ -139,8 +139,6 @@ type forgetting struct {
 	pruneAt    clock.Instant
 	// cursor and idleCursor are the buckets at which the next scans begin.
 	cursor, idleCursor int
-	// blunder is a planted bug; only tests set it.
-	blunder blunder
 }
 
 func (c *Core) leads() bool { return len(c.voters) > 0 && c.voters[0] == c.cfg.Self }
@@ -249,8 +247,8 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	return Drop{Key: it.key, Era: it.era, Kind: it.kind(), Garbage: g}, g.Items > 0
 }
 
-func (c *Core) kept(key string) bool {
-	return c.cfg.Keep != nil && c.cfg.Keep(key) && c.blunder != blunderForgetKept
+func (ev *env) kept(key string) bool {
+	return ev.cfg.Keep != nil && ev.cfg.Keep(key) && ev.blunder != blunderForgetKept
 }
 
 // counter is a value with shares of writers.

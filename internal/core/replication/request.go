@@ -361,7 +361,7 @@ func (c *Core) onPeerUp(now clock.Instant, id gossip.NodeID) {
 
 const backoffMax = 4
 
-func (c *Core) wait(backoff int) time.Duration { return c.cfg.ResendAfter << min(backoff, backoffMax) }
+func (ev *env) wait(backoff int) time.Duration { return ev.cfg.ResendAfter << min(backoff, backoffMax) }
 
 // timer is a time at which a request must be handled. Timers of ended requests do
 // nothing.

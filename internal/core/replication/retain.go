@@ -111,7 +111,7 @@ type retaining struct {
 
 func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
 
-func (c *Core) wallAt(at clock.Instant) uint64 { return c.cfg.WallMillis + millis(at.Sub(0)) }
+func (ev *env) wallAt(at clock.Instant) uint64 { return ev.cfg.WallMillis + millis(at.Sub(0)) }
 
 func (c *Core) lived() uint64 { return c.livedBefore + millis(c.now.Sub(c.born)) }
 
