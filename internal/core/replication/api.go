@@ -172,9 +172,9 @@ const (
 
 // Peers returns the other members with the role, the most senior first.
 func (c *Core) Peers() []figures.Replica {
-	out := make([]figures.Replica, 0, len(c.peers))
-	for _, p := range c.peers {
-		out = append(out, figures.Replica{ID: p.id, Down: p.down, Lag: c.log.last() - p.acked, CaughtUp: p.caughtUp >= c.epoch})
+	out := make([]figures.Replica, 0, len(c.members.peers))
+	for _, p := range c.members.peers {
+		out = append(out, figures.Replica{ID: p.id, Down: p.down, Lag: c.log.last() - p.acked, CaughtUp: p.caughtUp >= c.members.epoch})
 	}
 	return out
 }

@@ -56,12 +56,12 @@ func (e *claimError) Error() string {
 // its own changes.
 func (c *Core) checkClaims(from *peer, v crdt.Value) error {
 	causal, ok := v.(crdt.Causal)
-	if !ok || len(c.peers) == 0 {
+	if !ok || len(c.members.peers) == 0 {
 		return nil
 	}
 	for writer, seq := range causal.Claims() {
 		id := gossip.NodeID(writer)
-		p, allowed := c.byID[id], uint64(dotsMax)
+		p, allowed := c.members.byID[id], uint64(dotsMax)
 		switch {
 		case p == from && from != nil:
 			if seq <= allowed {
@@ -69,7 +69,7 @@ func (c *Core) checkClaims(from *peer, v crdt.Value) error {
 			}
 		case p != nil:
 			allowed = min(allowed, p.dots+claimReserve)
-		case id == c.cfg.Self && c.caughtUp > 0:
+		case id == c.cfg.Self && c.members.caughtUp > 0:
 			allowed = min(allowed, c.dots+claimReserve)
 		}
 		if seq > allowed || id == c.cfg.Self && seq > c.dots {

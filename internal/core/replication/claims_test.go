@@ -27,7 +27,7 @@ func strike(w *world, way string, to, writer gossip.NodeID, dots uint64) {
 	items := []Item{{Key: "s", Kind: crdt.KindORSet, Bytes: claim(writer, dots)}}
 	switch way {
 	case "stream":
-		w.step(to, Received{From: 3, Msg: &Deltas{Epoch: c.epoch, From: 1, Entries: []*Entry{{Items: items}}}})
+		w.step(to, Received{From: 3, Msg: &Deltas{Epoch: c.members.epoch, From: 1, Entries: []*Entry{{Items: items}}}})
 	case "repair":
 		w.step(to, Received{From: 3, Msg: &Repair{ID: 7, Items: items}})
 	default:

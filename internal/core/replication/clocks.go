@@ -94,7 +94,7 @@ func (c *Core) readings() []uint64 {
 		out = append(out, own)
 	}
 	n := len(out)
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		if p.clocked {
 			out = append(out, uint64(p.offset+c.nowMillis()))
 		}
@@ -163,7 +163,9 @@ func (c *Core) noteClock(p *peer, wall uint64) (judge bool) {
 }
 
 // isMuted reports whether this replica sends and accepts nothing but clocks.
-func (c *Core) isMuted() bool { return c.unjudged && len(c.peers) > 0 && c.blunder != blunderUnjudged }
+func (c *Core) isMuted() bool {
+	return c.unjudged && len(c.members.peers) > 0 && c.blunder != blunderUnjudged
+}
 
 func carriesClock(m Message) bool {
 	switch m.(type) {

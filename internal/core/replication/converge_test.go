@@ -301,7 +301,7 @@ func TestPeersThatNeverAnswerCostABoundedAmount(t *testing.T) {
 			}
 			c := w.nodes[1].core
 			s := c.Stats()
-			transfers, entries, bytes = max(transfers, len(c.peers[0].out.queue)), max(entries, s.LogEntries), max(bytes, s.LogBytes)
+			transfers, entries, bytes = max(transfers, len(c.members.peers[0].out.queue)), max(entries, s.LogEntries), max(bytes, s.LogBytes)
 			if s.LogEntries > 25 || s.LogBytes > most || s.Pending > 50 || transfers > 2 {
 				t.Fatalf("%+v, %d transfers", s, transfers)
 			}

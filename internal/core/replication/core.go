@@ -33,12 +33,12 @@ type env struct {
 // Core is the replicator of one role on one node. Not safe for concurrent use.
 type Core struct {
 	*env
-	members
-	store  store
-	fences fences
-	held   heldReads
-	log    ownLog
-	packer packer
+	members *members
+	store   store
+	fences  fences
+	held    heldReads
+	log     ownLog
+	packer  packer
 	// tracks holds, for every node's stream but the own one, the entries that were
 	// applied.
 	tracks map[gossip.NodeID]*track
@@ -81,9 +81,11 @@ type Core struct {
 // ViewChanged only level Local can be fulfilled.
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
+	e := &env{cfg: cfg}
+	ms := &members{env: e, byID: map[gossip.NodeID]*peer{}}
 	c := &Core{
-		env:        &env{cfg: cfg},
-		members:    members{byID: map[gossip.NodeID]*peer{}},
+		env:        e,
+		members:    ms,
 		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
 		tracks:     map[gossip.NodeID]*track{},
@@ -95,7 +97,7 @@ func New(cfg Config) *Core {
 	}
 	c.proceed, c.onSetAside = c.advance, c.askAfterRemoval
 	c.onSynced = func(now clock.Instant, s *session) {
-		c.noteSynced(now, c.byID[s.peer], s.epoch, s.caughtUp, s.vector)
+		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
 	}
 	return c
 }
@@ -141,11 +143,11 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.batchAt) {
 		c.batchAt = clock.Never
-		for _, p := range c.peers {
+		for _, p := range c.members.peers {
 			c.flush(now, p)
 		}
 	}
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		if !now.Before(p.resendAt) {
 			c.resend(now, p)
 		}
@@ -176,7 +178,7 @@ func (c *Core) Deadline() clock.Instant {
 		return c.now
 	}
 	d := clock.Min(clock.Min(c.batchAt, c.expiryAt), clock.Min(c.gossipAt, c.pruneAt))
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
 	if len(c.timers) > 0 {
@@ -186,7 +188,7 @@ func (c *Core) Deadline() clock.Instant {
 }
 
 func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
-	p := c.byID[from]
+	p := c.members.byID[from]
 	if p == nil {
 		// Don't handle messages of non-members: the sender was removed, or our view is
 		// stale. A member retransmits.
@@ -430,10 +432,10 @@ func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
 func (c *Core) Stats() figures.Replicator {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
-	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0
+	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
 	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.floor, c.deletions.n
 	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		s.LagMax = max(s.LagMax, c.log.last()-p.acked)
 	}
 	return s

@@ -279,7 +279,7 @@ func TestPeerThatWasLostIsStillFedWithoutBeingToldUp(t *testing.T) {
 	w.step(1, PeerLost{ID: 2})
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "e"))
 	w.settle(3 * time.Second)
-	if w.nodes[1].core.byID[2].down {
+	if w.nodes[1].core.members.byID[2].down {
 		t.Error("still down after it has answered")
 	}
 }

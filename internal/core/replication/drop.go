@@ -53,7 +53,7 @@ func (c *Core) applyDrop(d *Drop) {
 	case d.Kind != 0:
 		it.own()
 		p, ok := it.value.(crdt.Pruner)
-		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
+		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, c.members.dead) {
 			c.store.settle(it)
 			c.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
@@ -249,7 +249,7 @@ func (c *Core) gatherable(it *item) (d Drop, ok bool) {
 	if !ok {
 		return d, false
 	}
-	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(c.dead, gatherWritersMax)}
+	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(c.members.dead, gatherWritersMax)}
 	d.Garbage = g.Shares(d.writer)
 	return d, len(d.Writers) > 0
 }
@@ -260,7 +260,7 @@ func (d *Drop) writer(n crdt.NodeID) bool { return slices.Contains(d.Writers, n)
 // writers.
 func (c *Core) agreesToGather(d *Drop, v crdt.Value) bool {
 	g, ok := v.(crdt.Gatherer)
-	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !c.dead(n) })
+	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !c.members.dead(n) })
 	return ok && !alive && g.Shares(d.writer) == d.Garbage
 }
 

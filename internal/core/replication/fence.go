@@ -81,12 +81,12 @@ func (s *fences) far(term uint64, own, held gossip.Epoch) bool {
 // refuseTerm reports whether a term of a peer does not apply here, and counts a far one.
 // held is as in fences.far.
 func (c *Core) refuseTerm(from gossip.NodeID, group string, term uint64, held gossip.Epoch) bool {
-	if c.fences.far(term, c.epoch, held) {
+	if c.fences.far(term, c.members.epoch, held) {
 		c.stats.FarTerms++
 		c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
 		return true
 	}
-	return c.fences.early(term, c.epoch)
+	return c.fences.early(term, c.members.epoch)
 }
 
 // heldReads are reads of views that this replica does not hold yet.

@@ -27,23 +27,23 @@ import (
 // gossipRound sends the Status messages of one round.
 func (c *Core) gossipRound(now clock.Instant) {
 	c.gossipAt = now.Add(c.roundWait())
-	if len(c.peers) == 0 {
+	if len(c.members.peers) == 0 {
 		return
 	}
 	c.round++
 	c.packer.rest()
-	if c.caughtUp < c.epoch || len(c.former) > 0 {
-		for _, p := range c.peers {
-			c.sendStatus(p, p.synced < c.epoch || p.caughtUp < c.epoch || c.caughtUp < c.epoch)
+	if c.members.caughtUp < c.members.epoch || len(c.members.former) > 0 {
+		for _, p := range c.members.peers {
+			c.sendStatus(p, p.synced < c.members.epoch || p.caughtUp < c.members.epoch || c.members.caughtUp < c.members.epoch)
 		}
 		return
 	}
-	c.sendStatus(c.peers[(c.cfg.Seed+c.round)%uint64(len(c.peers))], true)
+	c.sendStatus(c.members.peers[(c.cfg.Seed+c.round)%uint64(len(c.members.peers))], true)
 }
 
 // roundWait is short while the view is not settled.
 func (c *Core) roundWait() time.Duration {
-	if len(c.former) > 0 {
+	if len(c.members.former) > 0 {
 		return min(2*c.cfg.ResendAfter, c.cfg.GossipEvery)
 	}
 	return c.cfg.GossipEvery
@@ -53,7 +53,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	if c.cfg.NoGossip {
 		return
 	}
-	c.sendStored(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
+	c.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
 		MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()}, c.cfg.Keep != nil)
 }
@@ -103,7 +103,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.compareDeletions(p, m.Deletions)
 	if m.Root == c.store.root {
 		p.differed = 0
-		c.noteSynced(now, p, min(m.Epoch, c.epoch), m.CaughtUp, m.Vector)
+		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)
 	} else {
 		p.differed++
 		if c.session.peer == 0 && c.mustPull(m, p) {
@@ -122,13 +122,13 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 
 // mustPull reports whether streams alone will not remove the difference.
 func (c *Core) mustPull(m *Status, p *peer) bool {
-	if c.cfg.NoStream || p.joined < c.epoch && c.caughtUp < c.epoch || p.differed >= 3 {
+	if c.cfg.NoStream || p.joined < c.members.epoch && c.members.caughtUp < c.members.epoch || p.differed >= 3 {
 		return true
 	}
 	level := true
 	for _, s := range m.Vector {
 		mine := c.seenOf(s.Node)
-		if s.Top > mine.Seen && !c.present(s.Node) {
+		if s.Top > mine.Seen && !c.members.present(s.Node) {
 			return true
 		}
 		level = level && mine.Seen == s.Seen && mine.Top == s.Top
@@ -141,7 +141,7 @@ func (c *Core) mustPull(m *Status, p *peer) bool {
 func (c *Core) lacksStream(vector []Seen) bool {
 	return slices.ContainsFunc(c.vector(), func(mine Seen) bool {
 		known := func(s Seen) bool { return s.Node == mine.Node }
-		return mine.Top > 0 && c.present(mine.Node) && !slices.ContainsFunc(vector, known)
+		return mine.Top > 0 && c.members.present(mine.Node) && !slices.ContainsFunc(vector, known)
 	})
 }
 
@@ -154,7 +154,7 @@ func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epo
 		}
 		t := c.tracks[s.Node]
 		if t == nil {
-			if !c.present(s.Node) && c.forgotten() {
+			if !c.members.present(s.Node) && c.members.allCaughtUp() {
 				continue
 			}
 			t = &track{}
@@ -164,22 +164,22 @@ func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epo
 	}
 	p.synced, p.joined = max(p.synced, epoch), max(p.joined, min(epoch, caughtUp))
 	c.catchUp(now)
-	if c.forgotten() {
+	if c.members.allCaughtUp() {
 		for id := range c.tracks { // order-free: deletes only
-			if !c.present(id) {
+			if !c.members.present(id) {
 				delete(c.tracks, id)
 			}
 		}
 	}
 }
 
-// forgotten reports whether the streams of nodes outside the view are useless: every peer
+// allCaughtUp reports whether the streams of nodes outside the view are useless: every peer
 // has caught up with this view.
-func (c *Core) forgotten() bool {
-	for _, p := range c.peers {
-		if p.caughtUp < c.epoch {
+func (ms *members) allCaughtUp() bool {
+	for _, p := range ms.peers {
+		if p.caughtUp < ms.epoch {
 			return false
 		}
 	}
-	return c.caughtUp >= c.epoch
+	return ms.caughtUp >= ms.epoch
 }

@@ -40,7 +40,7 @@ func (c *Core) checkInvariants() {
 		size += e.size()
 	}
 	must(size == c.log.bytes && c.log.first > 0, "log: bytes %d %d", size, c.log.bytes)
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		must(p.acked < p.next && p.next <= c.log.last()+1 && p.next >= c.log.first, "peer %v: acked %d next %d of %d..%d", p.id, p.acked, p.next, c.log.first, c.log.last())
 	}
 	for id, t := range c.tracks {
@@ -63,7 +63,7 @@ func (c *Core) checkInvariants() {
 		slices.Sort(live)
 		must(slices.Equal(live, c.store.names("")), "index of keys")
 	}
-	must(len(c.former) <= formerMax, "kept sets: %d", len(c.former))
+	must(len(c.members.former) <= formerMax, "kept sets: %d", len(c.members.former))
 }
 
 // checkEnds: what is known of deletions is what there is of them.

@@ -48,7 +48,7 @@ func (c *Core) leased() bool {
 	if c.cfg.LeaseValid == nil || c.blunder == blunderNoLease {
 		return true
 	}
-	return slices.Contains(c.voters, c.cfg.Self) && c.cfg.LeaseValid()
+	return slices.Contains(c.members.voters, c.cfg.Self) && c.cfg.LeaseValid()
 }
 
 // complete ends a request whose level is fulfilled, or has it wait for the lease.
@@ -85,7 +85,7 @@ func (c *Core) onLease(now clock.Instant) {
 
 // giveUp ends a request at its deadline.
 func (c *Core) giveUp(r *request) {
-	err := shortfall(r.level, c.quorums(r.level), c.counts(r))
+	err := shortfall(r.level, c.members.quorums(r.level), c.counts(r))
 	err.NoLease = !c.leased()
 	err.Unchanged = r.phase == stamping
 	switch {

@@ -47,8 +47,10 @@ type peer struct {
 	in  incoming
 }
 
-// members holds the view, its voters and the peers.
+// members holds the view, its voters and the peers, and decides over which quorums a
+// request is counted.
 type members struct {
+	*env
 	view   *gossip.View
 	epoch  gossip.Epoch
 	voters []gossip.NodeID // with the role, self included if it votes
@@ -62,42 +64,42 @@ type members struct {
 	byID   map[gossip.NodeID]*peer
 }
 
-func (c *Core) present(id gossip.NodeID) bool { return id == c.cfg.Self || c.byID[id] != nil }
+func (ms *members) present(id gossip.NodeID) bool { return id == ms.cfg.Self || ms.byID[id] != nil }
 
-func (c *Core) linked(id gossip.NodeID) bool {
-	p := c.byID[id]
+func (ms *members) linked(id gossip.NodeID) bool {
+	p := ms.byID[id]
 	return p != nil && !p.down
 }
 
 // quorums returns the quorums that a request at level needs now.
-func (c *Core) quorums(level replicator.Level) []quorum {
-	voters, former := c.voters, c.former
-	switch c.blunder {
+func (ms *members) quorums(level replicator.Level) []quorum {
+	voters, former := ms.voters, ms.former
+	switch ms.blunder {
 	case blunderNoJoint:
 		former = nil
 	case blunderLiving:
-		voters = slices.DeleteFunc(slices.Clone(voters), func(id gossip.NodeID) bool { return id != c.cfg.Self && !c.linked(id) })
+		voters = slices.DeleteFunc(slices.Clone(voters), func(id gossip.NodeID) bool { return id != ms.cfg.Self && !ms.linked(id) })
 	}
-	return jointQuorums(level, voters, former, c.present)
+	return jointQuorums(level, voters, former, ms.present)
 }
 
 func (c *Core) onView(now clock.Instant, v *gossip.View) {
-	if v == nil || c.view != nil && v.Epoch <= c.epoch {
+	if v == nil || c.members.view != nil && v.Epoch <= c.members.epoch {
 		return
 	}
-	old, oldVoters := c.view, c.voters
-	c.view, c.epoch = v, v.Epoch
-	c.voters = nil
+	old, oldVoters := c.members.view, c.members.voters
+	c.members.view, c.members.epoch = v, v.Epoch
+	c.members.voters = nil
 	for _, m := range v.WithRole(c.cfg.Role) {
-		c.voters = append(c.voters, m.ID)
+		c.members.voters = append(c.members.voters, m.ID)
 	}
-	c.keepFormer(old, oldVoters)
-	c.enlist(v, c.log.last())
+	c.members.keepFormer(old, oldVoters)
+	c.members.enlist(v, c.log.last())
 	c.dropGoneSources(now)
 	c.pruneRound, c.idleRounds = pruning{}, 0
 	c.store.suspectAll()
-	if len(c.peers) == 0 {
-		c.former, c.behind = nil, false
+	if len(c.members.peers) == 0 {
+		c.members.former, c.members.behind = nil, false
 	}
 	c.establishAlone()
 	c.catchUp(now)
@@ -105,50 +107,50 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	for _, r := range c.held.takeReads() {
 		c.onReceived(now, r.From, r.Msg)
 	}
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		c.sendStatus(p, true)
 	}
 	c.gossipAt = now.Add(c.roundWait())
 }
 
 // keepFormer adds the voters of the view before to the kept sets.
-func (c *Core) keepFormer(old *gossip.View, voters []gossip.NodeID) {
+func (ms *members) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 	all := false
 	switch {
 	case old == nil:
 		// A newcomer has not seen the views before its own, of which its peers may still
 		// keep sets. A write that was confirmed there may stand at any one of them alone.
 		// So it needs each voter that is present, or one replica that has caught up.
-		others := slices.DeleteFunc(slices.Clone(c.voters), func(id gossip.NodeID) bool { return id == c.cfg.Self })
+		others := slices.DeleteFunc(slices.Clone(ms.voters), func(id gossip.NodeID) bool { return id == ms.cfg.Self })
 		if len(others) > 0 {
-			c.former, c.behind = []kept{{members: others, all: c.blunder != blunderFewVoters}}, true
+			ms.former, ms.behind = []kept{{members: others, all: ms.blunder != blunderFewVoters}}, true
 		}
 		return
-	case c.epoch != old.Epoch+1:
+	case ms.epoch != old.Epoch+1:
 		// This replica has missed views, as a newcomer has missed those before its own.
 		// Former voters that remain are voters.
-		voters, all = slices.Clone(c.voters), c.blunder != blunderSkipMajority
-	case slices.Equal(voters, c.voters):
+		voters, all = slices.Clone(ms.voters), ms.blunder != blunderSkipMajority
+	case slices.Equal(voters, ms.voters):
 		return
 	}
-	if len(voters) == 0 || len(voters) == 1 && voters[0] == c.cfg.Self {
+	if len(voters) == 0 || len(voters) == 1 && voters[0] == ms.cfg.Self {
 		return
 	}
-	c.former = append(c.former, kept{members: voters, all: all})
-	if len(c.former) > formerMax {
-		c.former = append([]kept{merged(c.former[0], c.former[1], c.present)}, c.former[2:]...)
+	ms.former = append(ms.former, kept{members: voters, all: all})
+	if len(ms.former) > formerMax {
+		ms.former = append([]kept{merged(ms.former[0], ms.former[1], ms.present)}, ms.former[2:]...)
 	}
-	c.behind = true
+	ms.behind = true
 }
 
 // enlist makes the peers those of v, keeping the state of old ones. The streams to new
 // ones begin after last, the newest logged entry.
-func (c *Core) enlist(v *gossip.View, last uint64) {
-	was := c.byID
-	c.peers, c.byID = nil, map[gossip.NodeID]*peer{}
+func (ms *members) enlist(v *gossip.View, last uint64) {
+	was := ms.byID
+	ms.peers, ms.byID = nil, map[gossip.NodeID]*peer{}
 	for i := range v.Members {
 		m := &v.Members[i]
-		if m.ID == c.cfg.Self || !m.HasRole(c.cfg.Role) {
+		if m.ID == ms.cfg.Self || !m.HasRole(ms.cfg.Role) {
 			continue
 		}
 		p := was[m.ID]
@@ -156,8 +158,8 @@ func (c *Core) enlist(v *gossip.View, last uint64) {
 			// Anti-entropy brings it the entries that were logged before it came.
 			p = &peer{id: m.ID, acked: last, next: last + 1, resendAt: clock.Never}
 		}
-		c.peers = append(c.peers, p)
-		c.byID[m.ID] = p
+		ms.peers = append(ms.peers, p)
+		ms.byID[m.ID] = p
 	}
 }
 
@@ -165,7 +167,7 @@ func (c *Core) enlist(v *gossip.View, last uint64) {
 // view. Their place in the vector stays until all members have caught up.
 func (c *Core) dropGoneSources(now clock.Instant) {
 	for _, l := range slices.Clone(c.session.sources) {
-		if c.byID[l.peer] == nil {
+		if c.members.byID[l.peer] == nil {
 			c.sourceLost(now, l.peer)
 		}
 	}
@@ -174,48 +176,48 @@ func (c *Core) dropGoneSources(now clock.Instant) {
 // catchUp re-evaluates whether this replica has caught up with the view and
 // whether the view is settled.
 func (c *Core) catchUp(now clock.Instant) {
-	if c.view == nil {
+	if c.members.view == nil {
 		return
 	}
-	if c.caughtUp < c.epoch && c.hasCaughtUp() {
-		c.caughtUp, c.behind = c.epoch, false
-		for _, p := range c.peers {
+	if c.members.caughtUp < c.members.epoch && c.members.hasCaughtUp() {
+		c.members.caughtUp, c.members.behind = c.members.epoch, false
+		for _, p := range c.members.peers {
 			c.sendStatus(p, false)
 		}
 	}
-	if len(c.former) == 0 || !c.settled() {
+	if len(c.members.former) == 0 || !c.members.settled() {
 		return
 	}
-	c.former = nil
+	c.members.former = nil
 	c.trace(TraceEvent{Kind: TraceSettled})
 	c.askAgain(now)
 	c.recount(now)
 }
 
-func (c *Core) hasCaughtUp() bool {
+func (ms *members) hasCaughtUp() bool {
 	synced := func(id gossip.NodeID) bool {
-		p := c.byID[id]
-		return id == c.cfg.Self || p != nil && p.synced >= c.epoch
+		p := ms.byID[id]
+		return id == ms.cfg.Self || p != nil && p.synced >= ms.epoch
 	}
-	if (len(c.former) > 0 || !c.behind || c.blunder == blunderSettledIsCaughtUp) && allMet(jointQuorums(replicator.Majority(0, 0), nil, c.former, c.present)[1:], synced) {
+	if (len(ms.former) > 0 || !ms.behind || ms.blunder == blunderSettledIsCaughtUp) && allMet(jointQuorums(replicator.Majority(0, 0), nil, ms.former, ms.present)[1:], synced) {
 		return true
 	}
-	for _, p := range c.peers {
-		if p.joined >= c.epoch {
+	for _, p := range ms.peers {
+		if p.joined >= ms.epoch {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *Core) settled() bool {
+func (ms *members) settled() bool {
 	n := 0
-	for _, id := range c.voters {
-		if p := c.byID[id]; id == c.cfg.Self && c.caughtUp >= c.epoch || p != nil && p.caughtUp >= c.epoch {
+	for _, id := range ms.voters {
+		if p := ms.byID[id]; id == ms.cfg.Self && ms.caughtUp >= ms.epoch || p != nil && p.caughtUp >= ms.epoch {
 			n++
 		}
 	}
-	return n >= settledBy(len(c.voters))
+	return n >= settledBy(len(ms.voters))
 }
 
 // Quorums across views

@@ -307,7 +307,7 @@ func newcomerOfThree(_ *testing.T, b blunder) string {
 	for id := gossip.NodeID(1); id <= 2; id++ {
 		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &Effects{})
 	}
-	if c.caughtUp == v.Epoch {
+	if c.members.caughtUp == v.Epoch {
 		return "caught up with two of three voters"
 	}
 	return ""
@@ -318,7 +318,7 @@ func settledNewcomer(_ *testing.T, b blunder) string {
 	for id := gossip.NodeID(1); id <= 3; id++ {
 		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 7}}, &Effects{})
 	}
-	if c.caughtUp == v.Epoch {
+	if c.members.caughtUp == v.Epoch {
 		return "caught up, and empty"
 	}
 	return ""
@@ -347,7 +347,7 @@ func refusedAndClaimed(_ *testing.T, b blunder) string {
 	ask := tell(&Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 1}).(*Compare)
 	fetch := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: v.Epoch, Next: bucketCount, Keys: []string{"k"}, Prints: []uint64{1}}).(*Fetch)
 	tell(&Values{Session: ask.Session, Ask: fetch.Ask, Answered: 1, Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: []byte("nonsense")}}})
-	if c.caughtUp == v.Epoch {
+	if c.members.caughtUp == v.Epoch {
 		return "caught up with one whose value was refused"
 	}
 	return ""

@@ -22,12 +22,12 @@ func TestNewcomerNeedsEveryVoter(t *testing.T) {
 	now := clock.Instant(1)
 	c.Step(now, ViewChanged{View: v}, &fx)
 	for id := gossip.NodeID(1); id <= 3; id++ {
-		if c.hasCaughtUp() {
+		if c.members.hasCaughtUp() {
 			t.Fatalf("caught up after %d of 3 voters", id-1)
 		}
 		c.Step(now, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &fx)
 	}
-	if !c.hasCaughtUp() {
+	if !c.members.hasCaughtUp() {
 		t.Error("not caught up with all voters")
 	}
 }
@@ -42,7 +42,7 @@ func TestNewcomerFollowsWhoHasCaughtUp(t *testing.T) {
 	var fx Effects
 	c.Step(1, ViewChanged{View: v}, &fx)
 	c.Step(1, Received{From: 2, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: c.Digest()}}, &fx)
-	if !c.hasCaughtUp() {
+	if !c.members.hasCaughtUp() {
 		t.Error("not caught up with one that has")
 	}
 }
@@ -60,18 +60,18 @@ func TestSettledWithoutItIsNotCaughtUp(t *testing.T) {
 	for id := gossip.NodeID(1); id <= 3; id++ {
 		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 7}}, &fx)
 	}
-	if len(c.former) > 0 || c.caughtUp == v.Epoch {
-		t.Fatalf("kept sets %v, caught up with %v: it holds nothing", c.former, c.caughtUp)
+	if len(c.members.former) > 0 || c.members.caughtUp == v.Epoch {
+		t.Fatalf("kept sets %v, caught up with %v: it holds nothing", c.members.former, c.members.caughtUp)
 	}
 	// A view with the same voters changes nothing about that.
 	next := *v
 	next.Epoch++
 	c.Step(1, ViewChanged{View: &next}, &fx)
-	if c.caughtUp == next.Epoch {
+	if c.members.caughtUp == next.Epoch {
 		t.Fatal("caught up by a new view")
 	}
 	c.Step(1, Received{From: 2, Msg: &Status{Epoch: next.Epoch, CaughtUp: next.Epoch, Root: c.Digest()}}, &fx)
-	if c.caughtUp != next.Epoch {
+	if c.members.caughtUp != next.Epoch {
 		t.Error("not caught up with one that has")
 	}
 }
@@ -88,13 +88,13 @@ func TestNewcomerOfManyVoters(t *testing.T) {
 		var fx Effects
 		c.Step(1, ViewChanged{View: v}, &fx)
 		for id := gossip.NodeID(1); id <= n; id++ {
-			if c.caughtUp == v.Epoch {
+			if c.members.caughtUp == v.Epoch {
 				t.Fatalf("caught up after %d of %d voters", id-1, n)
 			}
 			c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &fx)
 			c.checkInvariants()
 		}
-		if c.caughtUp != v.Epoch {
+		if c.members.caughtUp != v.Epoch {
 			t.Errorf("not caught up with all of %d voters", n)
 		}
 	}
@@ -117,14 +117,14 @@ func TestJoinerOfManyUnsettledVoters(t *testing.T) {
 	w.start(n + 1)
 	w.setView(w.next(add(gossip.Joining, n+1)))
 	for _, id := range w.order {
-		if c := w.nodes[id].core; c.caughtUp == c.epoch {
+		if c := w.nodes[id].core; c.members.caughtUp == c.members.epoch {
 			t.Fatalf("node %v has caught up: not the situation that this test is about", id)
 		}
 	}
 	w.run(3 * time.Second)
 	for _, id := range w.order {
-		if c := w.nodes[id].core; c.caughtUp != c.epoch {
-			t.Errorf("node %v never caught up, vector %v, former %v", id, c.vector(), c.former)
+		if c := w.nodes[id].core; c.members.caughtUp != c.members.epoch {
+			t.Errorf("node %v never caught up, vector %v, former %v", id, c.vector(), c.members.former)
 		}
 	}
 	if r := w.reply(n+1, w.read(n+1, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {

@@ -62,7 +62,7 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 			for _, id := range w.order {
 				core := w.nodes[id].core
 				core.log.dropTo(core.log.last())
-				for _, p := range core.peers {
+				for _, p := range core.members.peers {
 					p.acked, p.next = core.log.last(), core.log.last()+1
 				}
 			}

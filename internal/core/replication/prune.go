@@ -141,15 +141,15 @@ type forgetting struct {
 	cursor, idleCursor int
 }
 
-func (c *Core) leads() bool { return len(c.voters) > 0 && c.voters[0] == c.cfg.Self }
+func (ms *members) leads() bool { return len(ms.voters) > 0 && ms.voters[0] == ms.cfg.Self }
 
 // dead reports whether an incarnation is gone for good. One that has yet to join looks
 // dead as well; in no view before its own do all members agree on its writes.
-func (c *Core) dead(id crdt.NodeID) bool { return !c.present(gossip.NodeID(id)) }
+func (ms *members) dead(id crdt.NodeID) bool { return !ms.present(gossip.NodeID(id)) }
 
 // planPrune sets the time of the next round if a bucket is suspect.
 func (c *Core) planPrune(now clock.Instant) {
-	if !c.leads() || c.store.suspects == 0 && len(c.cfg.Expire) == 0 {
+	if !c.members.leads() || c.store.suspects == 0 && len(c.cfg.Expire) == 0 {
 		c.pruneAt = clock.Never
 	} else if c.pruneAt == clock.Never {
 		c.pruneAt = now.Add(c.pruneWait())
@@ -175,8 +175,8 @@ func (c *Core) startRound(now clock.Instant) {
 	}
 	c.ids++
 	c.pruneRound = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
-	m := &Prepare{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, Attempt: c.ids, Drops: drops}
-	for _, p := range c.peers {
+	m := &Prepare{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, Attempt: c.ids, Drops: drops}
+	for _, p := range c.members.peers {
 		c.send(p, m)
 	}
 	c.decideRound(now)
@@ -186,7 +186,7 @@ func (c *Core) startRound(now clock.Instant) {
 // sends the last commit to those that are behind.
 func (c *Core) checkPeerFloors(now clock.Instant) bool {
 	all := true
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		if p.floor != c.floor {
 			all = false
 			c.send(p, c.lastCommit())
@@ -243,7 +243,7 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	if d, ok := c.gatherable(it); ok {
 		return d, true
 	}
-	g := p.Garbage(c.dead)
+	g := p.Garbage(c.members.dead)
 	return Drop{Key: it.key, Era: it.era, Kind: it.kind(), Garbage: g}, g.Items > 0
 }
 
@@ -266,7 +266,7 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 	}
 	e := &Entry{}
 	for _, w := range f.Writers() {
-		if !c.dead(w) {
+		if !c.members.dead(w) {
 			continue
 		}
 		if d := f.Fold(w, crdt.NodeID(c.cfg.Self)); d != nil {
@@ -280,11 +280,11 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 }
 
 func (c *Core) onPrepare(p *peer, m *Prepare) {
-	if m.Epoch != c.epoch || len(c.voters) == 0 || c.voters[0] != p.id || !c.checkPruneFloor(p, m.Floor, m.Horizon) {
+	if m.Epoch != c.members.epoch || len(c.members.voters) == 0 || c.members.voters[0] != p.id || !c.checkPruneFloor(p, m.Floor, m.Horizon) {
 		return
 	}
 	c.empty = false
-	out := &Prepared{Epoch: c.epoch, Floor: c.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
+	out := &Prepared{Epoch: c.members.epoch, Floor: c.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
 	for i := range m.Drops {
 		out.Agreed[i] = c.agrees(&m.Drops[i])
 	}
@@ -319,7 +319,7 @@ func (c *Core) agrees(d *Drop) bool {
 		return c.agreesToGather(d, it.value)
 	}
 	p, ok := it.value.(crdt.Pruner)
-	return ok && p.Garbage(c.dead) == d.Garbage
+	return ok && p.Garbage(c.members.dead) == d.Garbage
 }
 
 // agreesInside reports whether a durable map has all deletions of d, or newer states in
@@ -337,7 +337,7 @@ func agreesInside(d *Drop, it *item) bool {
 
 func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	s := &c.pruneRound
-	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.epoch || m.Floor != c.floor || len(m.Agreed) != len(s.drops) {
+	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.members.epoch || m.Floor != c.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
 	c.takeFences(p.id, m.Epoch, m.Fences)
@@ -351,7 +351,7 @@ func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 // decideRound ends the round when all have answered.
 func (c *Core) decideRound(now clock.Instant) {
 	s := c.pruneRound
-	if len(s.heard) < len(c.peers) && !(c.blunder == blunderHasty && 2*len(s.heard) >= len(c.peers)) {
+	if len(s.heard) < len(c.members.peers) && !(c.blunder == blunderHasty && 2*len(s.heard) >= len(c.members.peers)) {
 		return
 	}
 	c.pruneRound = pruning{}
@@ -367,7 +367,7 @@ func (c *Core) decideRound(now clock.Instant) {
 	}
 	c.idleRounds = 0
 	c.applyCommit(now, drops)
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		c.send(p, c.lastCommit())
 	}
 }
@@ -416,7 +416,7 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 		c.applyCommit(now, m.Drops)
 	}
 	c.sendStatus(p, false)
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		if p.next > p.acked+1 {
 			// It refuses the entries in flight.
 			c.rewind(p)
@@ -439,7 +439,7 @@ func (c *Core) idleLimit(key string) (after time.Duration) {
 
 // deleteIdle deletes idle keys, looking at a part of the store.
 func (c *Core) deleteIdle(now clock.Instant) {
-	if len(c.cfg.Expire) == 0 || !c.leads() {
+	if len(c.cfg.Expire) == 0 || !c.members.leads() {
 		return
 	}
 	e := &Entry{}

@@ -78,7 +78,7 @@ var reaperKeys = []string{"s0", "s1", "m0", "m1", "d0", "d1", "dm", "c0", "c1", 
 
 // watch compares what a replica shows with what it has shown before.
 func (r *reaper) watch(n *simNode) {
-	if r.unwatched[n.id] && n.core.caughtUp == 0 {
+	if r.unwatched[n.id] && n.core.members.caughtUp == 0 {
 		return
 	}
 	if r.seen[n.id] == nil {

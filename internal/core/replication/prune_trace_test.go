@@ -82,7 +82,7 @@ func TestStateFromBeforeACommitIsRefused(t *testing.T) {
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e"), setIn(1, "m", "a", "b", 1, 1)))
 	c := w.nodes[2].core
 	late := []Message{&Values{Floor: c.floor, Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}, &Repair{Floor: c.floor, Items: []Item{full(c.store.get("k"))}},
-		&Deltas{Epoch: c.epoch, Floor: c.floor, From: 1, Entries: []*Entry{{Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}}}}
+		&Deltas{Epoch: c.members.epoch, Floor: c.floor, From: 1, Entries: []*Entry{{Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}}}}
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
 	w.run(2 * time.Second)
 	w.forgotten()

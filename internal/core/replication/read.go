@@ -45,7 +45,7 @@ func (c *Core) startReading(now clock.Instant, r *request) {
 	r.exchanges, r.withheld = nil, nil
 	r.held = map[gossip.NodeID][]uint64{}
 	c.restart(now, r)
-	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
+	c.ask(r, targets(c.members.quorums(r.level), c.counts(r), c.members.linked))
 	c.proceed(now, r)
 }
 
@@ -56,10 +56,10 @@ func (c *Core) ask(r *request, to []gossip.NodeID) {
 	}
 	var m Message = c.readRequest(r)
 	if r.phase == stamping {
-		m = &StampQuery{Epoch: c.epoch, ID: r.id, Round: r.round, Asks: r.asks}
+		m = &StampQuery{Epoch: c.members.epoch, ID: r.id, Round: r.round, Asks: r.asks}
 	}
 	for _, id := range to {
-		p := c.byID[id]
+		p := c.members.byID[id]
 		if p == nil {
 			continue
 		}
@@ -71,7 +71,7 @@ func (c *Core) ask(r *request, to []gossip.NodeID) {
 }
 
 func (c *Core) readRequest(r *request) *ReadRequest {
-	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
+	m := &ReadRequest{Epoch: c.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
 	for i, k := range r.keys {
 		m.Prints[i] = c.store.print(k)
 	}
@@ -114,9 +114,9 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 }
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
+	out := &ReadResult{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
 	higher, ok := c.passFence(p.id, m.Epoch, m.Fence)
-	if !ok && c.fences.early(m.Fence.Term, c.epoch) {
+	if !ok && c.fences.early(m.Fence.Term, c.members.epoch) {
 		c.held.keepRead(p.id, m)
 		return
 	}
@@ -211,7 +211,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 		c.complete(now, r)
 		return
 	}
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		if epoch, ok := answered[p.id]; ok {
 			c.hold(r, p, epoch)
 		}
@@ -257,7 +257,7 @@ func (c *Core) onRepair(p *peer, m *Repair) {
 	if !c.storableAll(m.Items) {
 		return
 	}
-	c.sendStored(p, &RepairAck{Epoch: c.epoch, ID: m.ID}, c.keptItems(m.Items))
+	c.sendStored(p, &RepairAck{Epoch: c.members.epoch, ID: m.ID}, c.keptItems(m.Items))
 }
 
 func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {

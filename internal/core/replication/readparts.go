@@ -134,7 +134,7 @@ func (c *Core) compareParts(p *peer, r *request, index int) bool {
 }
 
 func (c *Core) onReadParts(p *peer, m *ReadParts) {
-	out := &PartsResult{Floor: c.floor, Horizon: c.horizon, Epoch: c.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
+	out := &PartsResult{Floor: c.floor, Horizon: c.horizon, Epoch: c.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
 	out.Items, out.Differ = c.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
 	c.sendStored(p, out, c.kept(m.Key))
 }

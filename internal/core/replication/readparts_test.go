@@ -52,7 +52,7 @@ func (w *world) alone(id gossip.NodeID, op operation.Op) {
 	w.update(id, replicator.Local, replicator.Fence{}, op)
 	c := w.nodes[id].core
 	c.log.dropTo(c.log.last())
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		p.acked, p.next = c.log.last(), c.log.last()+1
 	}
 	w.run(100 * time.Millisecond)

@@ -99,7 +99,7 @@ func (c *Core) counts(r *request) func(gossip.NodeID) bool {
 			return c.diskFails == nil || r.entry == nil || c.storableAll(r.entry.Items)
 		}
 		epoch, ok := r.answers[id]
-		return ok && (epoch <= c.epoch || c.blunder == blunderLaterView)
+		return ok && (epoch <= c.members.epoch || c.blunder == blunderLaterView)
 	}
 }
 
@@ -107,7 +107,7 @@ func (c *Core) counts(r *request) func(gossip.NodeID) bool {
 func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error {
 	l := &c.cfg.Limits
 	if !level.Alone() {
-		if n := len(c.voters); n == 0 || level.Need(n) > n {
+		if n := len(c.members.voters); n == 0 || level.Need(n) > n {
 			return &replicator.MembersError{Level: level, Need: level.Need(n), Have: n}
 		}
 	}
@@ -120,12 +120,12 @@ func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error
 		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.own)}
 	case c.fences.full(f):
 		return &replicator.LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
-	case c.fences.far(f.Term, c.epoch, c.epoch):
-		return &replicator.LimitError{What: "FenceTerm", Limit: int(c.epoch.Generation()) + gossip.GenerationsAhead, Had: int(gossip.Epoch(f.Term).Generation())}
+	case c.fences.far(f.Term, c.members.epoch, c.members.epoch):
+		return &replicator.LimitError{What: "FenceTerm", Limit: int(c.members.epoch.Generation()) + gossip.GenerationsAhead, Had: int(gossip.Epoch(f.Term).Generation())}
 	case len(f.Group) > groupBytesMax:
 		return &replicator.LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
 	}
-	if higher, ok := c.passFence(c.cfg.Self, c.epoch, f); !ok {
+	if higher, ok := c.passFence(c.cfg.Self, c.members.epoch, f); !ok {
 		return &replicator.FencedError{Group: f.Group, Term: f.Term, Higher: higher}
 	}
 	return nil
@@ -260,7 +260,7 @@ func (c *Core) again(now clock.Instant, r *request) {
 		c.ask(r, again)
 	case repairing:
 		for _, id := range c.unanswered(r) {
-			if p := c.byID[id]; p != nil && r.held[id] != nil {
+			if p := c.members.byID[id]; p != nil && r.held[id] != nil {
 				c.repair(r, p)
 			}
 		}
@@ -271,7 +271,7 @@ func (c *Core) again(now clock.Instant, r *request) {
 // answered in this phase.
 func (c *Core) unanswered(r *request) []gossip.NodeID {
 	var out []gossip.NodeID
-	for _, q := range c.quorums(r.level) {
+	for _, q := range c.members.quorums(r.level) {
 		for _, id := range q.members {
 			if _, ok := r.answers[id]; !ok && id != c.cfg.Self && !slices.Contains(out, id) {
 				out = append(out, id)
@@ -283,7 +283,7 @@ func (c *Core) unanswered(r *request) []gossip.NodeID {
 
 // advance moves a request on if enough have answered.
 func (c *Core) advance(now clock.Instant, r *request) {
-	if r.done || !allMet(c.quorums(r.level), c.counts(r)) {
+	if r.done || !allMet(c.members.quorums(r.level), c.counts(r)) {
 		return
 	}
 	switch {
@@ -323,12 +323,14 @@ func (c *Core) reach(now clock.Instant, r *request) {
 		c.offer(now, r, r.spread)
 		return
 	}
-	asked := func(id gossip.NodeID) bool { return slices.Contains(r.asked, id) && c.linked(id) || c.counts(r)(id) }
-	c.ask(r, targets(c.quorums(r.level), asked, c.linked))
+	asked := func(id gossip.NodeID) bool {
+		return slices.Contains(r.asked, id) && c.members.linked(id) || c.counts(r)(id)
+	}
+	c.ask(r, targets(c.members.quorums(r.level), asked, c.members.linked))
 }
 
 func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
-	p := c.byID[id]
+	p := c.members.byID[id]
 	if p == nil || p.down {
 		return
 	}
@@ -349,7 +351,7 @@ func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
 }
 
 func (c *Core) onPeerUp(now clock.Instant, id gossip.NodeID) {
-	p := c.byID[id]
+	p := c.members.byID[id]
 	if p == nil {
 		return
 	}

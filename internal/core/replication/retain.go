@@ -151,11 +151,11 @@ func (c *Core) Memory(now clock.Instant) Memory {
 // moveOn brings current up to date.
 func (c *Core) moveOn() {
 	c.current = max(c.current, c.horizon)
-	if c.fresh || c.view == nil {
+	if c.fresh || c.members.view == nil {
 		return
 	}
 	even := c.now
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		even = min(even, slices.Min(p.evenAt[:]))
 	}
 	if margin := millis(c.cfg.evenMargin); even > 0 && c.wallAt(even) > margin {
@@ -222,7 +222,7 @@ func (e *keyDeletions) look(expired func(deletion) bool) {
 // planExpiry sets when the leader next looks for expired deletions.
 func (c *Core) planExpiry() {
 	switch {
-	case !c.leads() || c.deletions.n == 0:
+	case !c.members.leads() || c.deletions.n == 0:
 		c.expiryAt = clock.Never
 	case c.expiryAt == clock.Never:
 		every := c.cfg.evenMargin
@@ -249,7 +249,7 @@ func (c *Core) onStanding(p *peer, m *Status) {
 		// A replica at a lower floor learns the horizon with the Commit that it lacks.
 		c.raiseHorizon(m.Horizon, m.MinGeneration)
 	}
-	if c.maxForgottenStamp = max(c.maxForgottenStamp, m.MaxForgottenStamp); c.caughtUp == 0 {
+	if c.maxForgottenStamp = max(c.maxForgottenStamp, m.MaxForgottenStamp); c.members.caughtUp == 0 {
 		c.inherited = max(c.inherited, m.MaxForgottenStamp)
 	}
 	if !c.fresh {
@@ -263,7 +263,7 @@ func (c *Core) onStanding(p *peer, m *Status) {
 
 // hasUnheardPeer reports whether the Status of some peer is still missing.
 func (c *Core) hasUnheardPeer() bool {
-	return slices.ContainsFunc(c.peers, func(p *peer) bool { return !c.heardFrom[p.id] })
+	return slices.ContainsFunc(c.members.peers, func(p *peer) bool { return !c.heardFrom[p.id] })
 }
 
 // establish ends being fresh.
@@ -273,7 +273,7 @@ func (c *Core) establish() {
 
 // establishAlone ends being fresh if no peer is left to ask for the horizon.
 func (c *Core) establishAlone() {
-	if c.fresh && c.view != nil && !c.hasUnheardPeer() {
+	if c.fresh && c.members.view != nil && !c.hasUnheardPeer() {
 		c.establish()
 	}
 }

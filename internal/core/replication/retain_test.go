@@ -216,7 +216,7 @@ func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) oper
 // ripe: only a limit could make it so.
 func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
 	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
-	c.voters = append(c.voters, c.cfg.Self)
+	c.members.voters = append(c.members.voters, c.cfg.Self)
 	c.deletions.count(deletion{}, 1)
 	c.planExpiry()
 	if wait := c.expiryAt.Sub(c.now); wait != c.cfg.evenMargin {

@@ -178,7 +178,7 @@ func (c *campaign) check() {
 // a majority confirmed: then one more may be lost.
 func (c *campaign) spread() bool {
 	for _, id := range c.order {
-		if !c.nodes[id].core.Stats().Settled || c.nodes[id].core.epoch != c.view.Epoch {
+		if !c.nodes[id].core.Stats().Settled || c.nodes[id].core.members.epoch != c.view.Epoch {
 			return false
 		}
 	}
@@ -221,7 +221,7 @@ func (c *campaign) tell(id gossip.NodeID, v *gossip.View) {
 		if n == nil {
 			return
 		}
-		if has := n.core.epoch; has != 0 && has+1 < v.Epoch {
+		if has := n.core.members.epoch; has != 0 && has+1 < v.Epoch {
 			c.after(time.Millisecond, deliver)
 			return
 		}
@@ -356,18 +356,18 @@ func TestDoubledAnswerOfASessionIsTakenOnce(t *testing.T) {
 		c.Step(1, Received{From: 2, Msg: m}, &out)
 		return out.Send
 	}
-	ask := tell(&Status{Epoch: c.epoch, Root: 99})[0].Msg.(*Compare)
+	ask := tell(&Status{Epoch: c.members.epoch, Root: 99})[0].Msg.(*Compare)
 	keys := make([]string, fetchKeysMax+10)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%06d", i)
 	}
-	fetch := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: c.epoch, Next: bucketCount, Keys: keys, Prints: make([]uint64, len(keys))})
+	fetch := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: c.members.epoch, Next: bucketCount, Keys: keys, Prints: make([]uint64, len(keys))})
 	if len(fetch) != 0 {
 		t.Fatal("keys that exist nowhere were wanted")
 	}
-	ask = tell(&Status{Epoch: c.epoch, Root: 99})[0].Msg.(*Compare)
+	ask = tell(&Status{Epoch: c.members.epoch, Root: 99})[0].Msg.(*Compare)
 	prints := slices.Repeat([]uint64{1}, len(keys))
-	first := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: c.epoch, Next: bucketCount, Keys: keys, Prints: prints})[0].Msg.(*Fetch)
+	first := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: c.members.epoch, Next: bucketCount, Keys: keys, Prints: prints})[0].Msg.(*Fetch)
 	answer := &Values{Session: ask.Session, Ask: first.Ask, Answered: 10}
 	if len(tell(answer)) != 1 {
 		t.Fatal("the session did not go on")

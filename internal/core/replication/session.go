@@ -112,7 +112,7 @@ func (c *Core) startSession(now clock.Instant, p *peer) {
 	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	c.avoidPeer = 0
-	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, caughtUp: p.caughtUp, chunk: c.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
+	c.session = session{id: c.ids, peer: p.id, epoch: c.members.epoch, caughtUp: p.caughtUp, chunk: c.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
 	c.requestMore(now)
 }
 
@@ -160,13 +160,13 @@ func (s *session) comparing() bool {
 // addSources adds helpers when one question cannot cover the keys to fetch.
 func (c *Core) addSources(now clock.Instant) {
 	s := &c.session
-	for i := range c.peers {
+	for i := range c.members.peers {
 		if len(s.want) <= s.chunk || len(s.sources) >= sourcesMax {
 			return
 		}
-		p := c.peers[(i+int(c.cfg.Seed%uint64(len(c.peers))))%len(c.peers)]
+		p := c.members.peers[(i+int(c.cfg.Seed%uint64(len(c.members.peers))))%len(c.members.peers)]
 		isLane := func(l source) bool { return l.peer == p.id }
-		if p.down || p.floor != c.floor || 2*p.keys < c.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
+		if p.down || p.floor != c.floor || 2*p.keys < c.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
 			continue
 		}
 		s.sources = append(s.sources, source{peer: p.id, heard: now})
@@ -214,7 +214,7 @@ func (c *Core) countOwn(n int) int {
 func (c *Core) hasCredit(credit int) bool {
 	s := &c.session
 	used := s.credit
-	if c.caughtUp >= c.epoch {
+	if c.members.caughtUp >= c.members.epoch {
 		used += s.bytes
 	}
 	return used == 0 || used+credit <= c.cfg.Limits.RoundBytes
@@ -235,7 +235,7 @@ func (c *Core) sendQuestion(now clock.Instant, a *ask) {
 	s := &c.session
 	a.at = now
 	a.tries++
-	p := c.byID[a.peer]
+	p := c.members.byID[a.peer]
 	if len(a.keys) == 0 {
 		c.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: c.store.sums()})
 		return
@@ -393,7 +393,7 @@ func (c *Core) dueAt(a *ask) clock.Instant {
 		}
 		since = max(since, l.heard)
 	}
-	return max(since, c.byID[a.peer].in.at).Add(wait)
+	return max(since, c.members.byID[a.peer].in.at).Add(wait)
 }
 
 // nextDue returns when the first open question is late.
@@ -417,7 +417,7 @@ func (c *Core) retrySession(now clock.Instant) {
 			continue
 		}
 		source := &s.sources[0]
-		if now.Sub(max(source.heard, c.byID[s.peer].in.at)) > silenceMax*c.cfg.ResendAfter {
+		if now.Sub(max(source.heard, c.members.byID[s.peer].in.at)) > silenceMax*c.cfg.ResendAfter {
 			c.abandonSession()
 			return
 		}
@@ -463,7 +463,7 @@ func (c *Core) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {
 		return
 	}
-	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.epoch, Next: bucketCount, Vector: c.vector(), Fences: c.fences.all()}
+	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.members.epoch, Next: bucketCount, Vector: c.vector(), Fences: c.fences.all()}
 	size := 0
 	for i := m.Start; i < bucketCount; i++ {
 		b := &c.store.buckets[i]

@@ -127,7 +127,7 @@ func TestJoinerIsFilledBySeveralPeersAtOnce(t *testing.T) {
 		t.Errorf("%d values moved for %d keys", f.sum(), keys)
 	}
 	f.run(time.Second)
-	if c := f.nodes[f.joiner].core; c.caughtUp != c.epoch {
+	if c := f.nodes[f.joiner].core; c.members.caughtUp != c.members.epoch {
 		t.Errorf("filled and has not caught up: %s", f.states())
 	}
 }
@@ -277,7 +277,7 @@ func falseClaim(t *testing.T, seed uint64, b blunder) string {
 		}
 		w.run(10 * time.Microsecond)
 	}
-	if c.byID[source.cfg.Self].synced != c.epoch {
+	if c.members.byID[source.cfg.Self].synced != c.members.epoch {
 		return ""
 	}
 	for _, k := range source.Keys("") {

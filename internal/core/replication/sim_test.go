@@ -90,7 +90,7 @@ func newWorld(t testing.TB, seed uint64, n int, tweak func(*Config)) *world {
 	for _, id := range w.order {
 		// All are empty: nobody has anything to catch up with.
 		c := w.nodes[id].core
-		c.former, c.caughtUp, c.behind = nil, c.epoch, false
+		c.members.former, c.members.caughtUp, c.members.behind = nil, c.members.epoch, false
 	}
 	return w
 }
@@ -319,7 +319,7 @@ func (w *world) states() string {
 	s := ""
 	for _, id := range w.order {
 		c := w.nodes[id].core
-		s += fmt.Sprintf("%v: digest %x keys %d vector %v former %v caughtUp %v session %v\n", id, c.Digest(), c.store.keys, c.vector(), c.former, c.caughtUp, c.session.peer)
+		s += fmt.Sprintf("%v: digest %x keys %d vector %v former %v caughtUp %v session %v\n", id, c.Digest(), c.store.keys, c.vector(), c.members.former, c.members.caughtUp, c.session.peer)
 	}
 	return s
 }

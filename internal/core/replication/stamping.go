@@ -151,12 +151,12 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 		r.newest[i] = c.newestOf(asks[i].Key, asks[i].Entries)
 	}
 	c.restart(now, r)
-	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
+	c.ask(r, targets(c.members.quorums(r.level), c.counts(r), c.members.linked))
 	c.proceed(now, r)
 }
 
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.ownWall(), Newest: make([]Newest, len(m.Asks))}
+	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
 		out.Newest[i] = c.newestOf(a.Key, a.Entries)
 	}
@@ -185,7 +185,7 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 
 // writeAbove carries out an update whose stamps have been asked for.
 func (c *Core) writeAbove(now clock.Instant, r *request) {
-	if higher, ok := c.passFence(c.cfg.Self, c.epoch, r.fence); !ok {
+	if higher, ok := c.passFence(c.cfg.Self, c.members.epoch, r.fence); !ok {
 		c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		return
 	}
@@ -247,8 +247,8 @@ func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
 	// Without a view, or before another clock was received, the own clock may be the
 	// wrong one.
-	if far && c.view != nil && !c.isMuted() && c.blunder != blunderNoEra {
-		if bound := eraClock(c.ownWall(), c.peers, c.readings()); n.beginEra(bound) {
+	if far && c.members.view != nil && !c.isMuted() && c.blunder != blunderNoEra {
+		if bound := eraClock(c.ownWall(), c.members.peers, c.readings()); n.beginEra(bound) {
 			c.stats.Eras++
 			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
 		}

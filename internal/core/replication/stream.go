@@ -19,7 +19,7 @@ func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 	if c.fresh {
 		c.own = append(c.own, e.Items...)
 	}
-	if len(c.peers) > 0 {
+	if len(c.members.peers) > 0 {
 		c.batchAt = clock.Min(c.batchAt, now.Add(c.cfg.BatchEvery))
 	}
 	c.trim()
@@ -30,7 +30,7 @@ func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 // peers that lack those get their effect by anti-entropy.
 func (c *Core) trim() {
 	all := c.log.last()
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		all = min(all, p.acked)
 	}
 	c.log.dropTo(all)
@@ -39,7 +39,7 @@ func (c *Core) trim() {
 		return
 	}
 	c.log.dropTo(cut)
-	for _, p := range c.peers {
+	for _, p := range c.members.peers {
 		if p.acked < cut {
 			c.trace(TraceEvent{Kind: TraceLogCut, Peer: p.id})
 			p.acked, p.next = cut, max(p.next, cut+1)
@@ -78,7 +78,7 @@ func (c *Core) run(seq uint64) *Deltas {
 	if s := c.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == c.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: seq}
+	m := &Deltas{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, From: seq}
 	for size := 0; ; seq++ {
 		e := c.log.at(seq)
 		if e == nil || size > 0 && size+e.size() > c.cfg.Limits.FrameBytes {
@@ -124,7 +124,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 		c.tracks[p.id] = t
 	}
 	to := m.From + uint64(len(m.Entries)) - 1
-	ack := &Ack{Epoch: c.epoch, From: m.From, To: to}
+	ack := &Ack{Epoch: c.members.epoch, From: m.From, To: to}
 	kept := false
 	for i, e := range m.Entries {
 		kept = kept || c.keptItems(e.Items)

@@ -231,22 +231,22 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 	if all {
 		to = c.unanswered(r)
 	} else {
-		to = targets(c.quorums(r.level), c.counts(r), c.linked)
+		to = targets(c.members.quorums(r.level), c.counts(r), c.members.linked)
 	}
 	for _, id := range to {
-		p := c.byID[id]
+		p := c.members.byID[id]
 		switch {
 		case p == nil:
 		case r.seq > p.acked && r.seq >= p.next:
 			c.push(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+				c.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but its answer was lost, or it joined after the
 			// entry was logged.
-			c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			c.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }
