@@ -62,6 +62,8 @@ const (
 
 // clocks holds the readings of the members' wall clocks.
 type clocks struct {
+	*env
+	members *members
 	// unjudged is set while stamps were made, or read from a file, before another clock
 	// was received.
 	unjudged bool
@@ -75,11 +77,11 @@ type clocks struct {
 }
 
 // ownWall returns this node's wall clock in milliseconds of Unix time, 0 if it has none.
-func (c *Core) ownWall() uint64 {
-	if c.cfg.Wall == nil {
+func (ck *clocks) ownWall() uint64 {
+	if ck.cfg.Wall == nil {
 		return 0
 	}
-	if w := c.cfg.Wall(); w >= wallMin && w < timeMax>>tickBits {
+	if w := ck.cfg.Wall(); w >= wallMin && w < timeMax>>tickBits {
 		return w
 	}
 	return 0
@@ -88,19 +90,19 @@ func (c *Core) ownWall() uint64 {
 func (ev *env) nowMillis() int64 { return int64(ev.now) / int64(time.Millisecond) }
 
 // readings returns the received clocks, as of now, the lowest first.
-func (c *Core) readings() []uint64 {
+func (ck *clocks) readings() []uint64 {
 	var out []uint64
-	if own := c.ownWall(); own > 0 {
+	if own := ck.ownWall(); own > 0 {
 		out = append(out, own)
 	}
 	n := len(out)
-	for _, p := range c.members.peers {
+	for _, p := range ck.members.peers {
 		if p.clocked {
-			out = append(out, uint64(p.offset+c.nowMillis()))
+			out = append(out, uint64(p.offset+ck.nowMillis()))
 		}
 	}
-	if len(out) == n && c.clockKnown {
-		out = append(out, uint64(c.offset+c.nowMillis())) // of members that have left
+	if len(out) == n && ck.clockKnown {
+		out = append(out, uint64(ck.offset+ck.nowMillis())) // of members that have left
 	}
 	slices.Sort(out)
 	return out
@@ -115,27 +117,27 @@ func lowerMedian(readings []uint64) uint64 {
 }
 
 // stampWall returns the clock for stamps that are made here, 0 without one.
-func (c *Core) stampWall() uint64 {
-	if c.cfg.Wall == nil {
+func (ck *clocks) stampWall() uint64 {
+	if ck.cfg.Wall == nil {
 		return 0
 	}
-	rs := c.readings()
-	if own := c.ownWall(); c.blunder == blunderOwnClock {
+	rs := ck.readings()
+	if own := ck.ownWall(); ck.blunder == blunderOwnClock {
 		return own
 	}
 	most := lowerMedian(rs) + millis(stampLead)
-	if own := c.ownWall(); own > 0 && len(rs) > 0 {
+	if own := ck.ownWall(); own > 0 && len(rs) > 0 {
 		return min(own, most)
 	}
 	return lowerMedian(rs)
 }
 
 // judgingWall returns the clock by which stamps are judged, 0 without one.
-func (c *Core) judgingWall() uint64 {
-	if c.cfg.Wall == nil {
+func (ck *clocks) judgingWall() uint64 {
+	if ck.cfg.Wall == nil {
 		return 0
 	}
-	rs, own := c.readings(), c.ownWall()
+	rs, own := ck.readings(), ck.ownWall()
 	if len(rs) < 3 && own > 0 {
 		return own
 	}
@@ -148,23 +150,23 @@ func tooFar(t, wall uint64) bool { return wall > 0 && t>>tickBits > wall+millis(
 
 // noteClock sets the clock of a member, 0 if it has none. It reports whether own stamps,
 // made before any clock was received, must now be judged (judgeOwn).
-func (c *Core) noteClock(p *peer, wall uint64) (judge bool) {
-	if c.cfg.Wall == nil {
+func (ck *clocks) noteClock(p *peer, wall uint64) (judge bool) {
+	if ck.cfg.Wall == nil {
 		return false
 	}
-	c.peersReported = true
+	ck.peersReported = true
 	p.clocked = wall >= wallMin && wall < timeMax>>tickBits
 	if p.clocked {
-		p.offset = int64(wall) - c.nowMillis()
-		c.clockKnown, c.offset = true, int64(lowerMedian(c.readings()))-c.nowMillis()
+		p.offset = int64(wall) - ck.nowMillis()
+		ck.clockKnown, ck.offset = true, int64(lowerMedian(ck.readings()))-ck.nowMillis()
 	}
-	judge, c.unjudged = c.unjudged, false
+	judge, ck.unjudged = ck.unjudged, false
 	return judge
 }
 
 // isMuted reports whether this replica sends and accepts nothing but clocks.
-func (c *Core) isMuted() bool {
-	return c.unjudged && len(c.members.peers) > 0 && c.blunder != blunderUnjudged
+func (ck *clocks) isMuted() bool {
+	return ck.unjudged && len(ck.members.peers) > 0 && ck.blunder != blunderUnjudged
 }
 
 func carriesClock(m Message) bool {
@@ -197,10 +199,10 @@ func malformed(in *Item, v crdt.Value) error {
 }
 
 // admitStamps returns v without entries that are ahead and were written by its sender.
-func (c *Core) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.AheadError) {
+func (ck *clocks) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.AheadError) {
 	newest, ok := newestStamp(v)
-	wall := c.judgingWall()
-	if from == nil || !ok || !tooFar(newest, wall) || c.blunder == blunderAdmitAll {
+	wall := ck.judgingWall()
+	if from == nil || !ok || !tooFar(newest, wall) || ck.blunder == blunderAdmitAll {
 		return v, nil
 	}
 	var err *replicator.AheadError
@@ -209,7 +211,7 @@ func (c *Core) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *r
 			return s, true
 		}
 		if err == nil || s.Time>>tickBits > err.Stamp {
-			err = &replicator.AheadError{Key: key, Stamp: s.Time >> tickBits, Wall: wall, Node: c.cfg.Self}
+			err = &replicator.AheadError{Key: key, Stamp: s.Time >> tickBits, Wall: wall, Node: ck.cfg.Self}
 		}
 		return s, false
 	})
@@ -256,7 +258,7 @@ func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 // judgeOwn restamps entries that were written before another clock was received, and are
 // ahead of the clocks, with the present.
 func (c *Core) judgeOwn() {
-	wall := lowerMedian(c.readings())
+	wall := lowerMedian(c.clocks.readings())
 	if wall == 0 {
 		return
 	}

@@ -35,7 +35,7 @@ type Core struct {
 	*env
 	members *members
 	store   store
-	fences  fences
+	fences  *fences
 	held    heldReads
 	log     ownLog
 	packer  packer
@@ -68,7 +68,7 @@ type Core struct {
 	avoidPeer gossip.NodeID
 	forgetting
 	retaining
-	clocks
+	clocks *clocks
 	// dots is the highest sequence number of a change of this node (claims.go).
 	dots uint64
 
@@ -86,7 +86,8 @@ func New(cfg Config) *Core {
 	c := &Core{
 		env:        e,
 		members:    ms,
-		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
+		clocks:     &clocks{env: e, members: ms},
+		fences:     &fences{env: e, members: ms, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
 		tracks:     map[gossip.NodeID]*track{},
 		requests:   map[RequestID]*request{},
@@ -205,7 +206,7 @@ func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
 }
 
 func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
-	if c.isMuted() && !carriesClock(m) {
+	if c.clocks.isMuted() && !carriesClock(m) {
 		return // the peer retransmits it
 	}
 	switch m := m.(type) {
@@ -345,7 +346,7 @@ func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 	if err := malformed(in, v); err != nil {
 		return err
 	}
-	v, ahead := c.admitStamps(from, in.Key, v)
+	v, ahead := c.clocks.admitStamps(from, in.Key, v)
 	if ahead != nil && emptied(v) {
 		return ahead
 	}

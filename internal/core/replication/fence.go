@@ -11,8 +11,10 @@ import (
 // fences holds the highest term that a replica has seen per group. Terms only
 // grow, and a group is never forgotten: a replaced writer may wake at any time.
 type fences struct {
-	terms map[string]uint64
-	max   int
+	*env
+	members *members
+	terms   map[string]uint64
+	max     int
 	// epochs is Config.Epochs.
 	epochs bool
 }
@@ -80,13 +82,13 @@ func (s *fences) far(term uint64, own, held gossip.Epoch) bool {
 
 // refuseTerm reports whether a term of a peer does not apply here, and counts a far one.
 // held is as in fences.far.
-func (c *Core) refuseTerm(from gossip.NodeID, group string, term uint64, held gossip.Epoch) bool {
-	if c.fences.far(term, c.members.epoch, held) {
-		c.stats.FarTerms++
-		c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
+func (s *fences) refuseTerm(from gossip.NodeID, group string, term uint64, held gossip.Epoch) bool {
+	if s.far(term, s.members.epoch, held) {
+		s.stats.FarTerms++
+		s.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
 		return true
 	}
-	return c.fences.early(term, c.members.epoch)
+	return s.early(term, s.members.epoch)
 }
 
 // heldReads are reads of views that this replica does not hold yet.
@@ -109,32 +111,32 @@ func (h *heldReads) takeReads() []Received {
 	return all
 }
 
-// takeFences raises the terms that a peer has sent. held is as in fences.far.
-func (c *Core) takeFences(from gossip.NodeID, held gossip.Epoch, fs []replicator.Fence) {
+// raiseAll raises the terms that a peer has sent. held is as in fences.far.
+func (s *fences) raiseAll(from gossip.NodeID, held gossip.Epoch, fs []replicator.Fence) {
 	for _, f := range fs {
-		if !c.refuseTerm(from, f.Group, f.Term, held) && c.fences.raise(f) {
-			c.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
+		if !s.refuseTerm(from, f.Group, f.Term, held) && s.raise(f) {
+			s.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 		}
 	}
 }
 
-// passFence applies a request's fence at this replica. A far or early term does not pass,
+// check applies a request's fence at this replica. A far or early term does not pass,
 // and higher is 0. held is as in fences.far.
-func (c *Core) passFence(from gossip.NodeID, held gossip.Epoch, f replicator.Fence) (higher uint64, ok bool) {
-	if c.blunder == blunderNoFence {
+func (s *fences) check(from gossip.NodeID, held gossip.Epoch, f replicator.Fence) (higher uint64, ok bool) {
+	if s.blunder == blunderNoFence {
 		return 0, true
 	}
-	if c.refuseTerm(from, f.Group, f.Term, held) {
+	if s.refuseTerm(from, f.Group, f.Term, held) {
 		return 0, false
 	}
-	before := c.fences.terms[f.Group]
-	higher, ok = c.fences.pass(f)
+	before := s.terms[f.Group]
+	higher, ok = s.pass(f)
 	switch {
 	case !ok:
-		c.stats.FencedHere++
-		c.trace(TraceEvent{Kind: TraceFenceRefused, Peer: from, Key: f.Group})
+		s.stats.FencedHere++
+		s.trace(TraceEvent{Kind: TraceFenceRefused, Peer: from, Key: f.Group})
 	case f.Term > before:
-		c.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
+		s.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 	}
 	return higher, ok
 }

@@ -55,7 +55,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	}
 	c.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()}, c.cfg.Keep != nil)
+		MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
 }
 
 // vector returns the applied entries of every stream, sorted by node.
@@ -77,8 +77,8 @@ func (c *Core) vector() []Seen {
 }
 
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
-	c.takeFences(p.id, m.Epoch, m.Fences)
-	if c.noteClock(p, m.Wall) {
+	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
+	if c.clocks.noteClock(p, m.Wall) {
 		c.judgeOwn()
 	}
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)

@@ -340,7 +340,7 @@ func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.members.epoch || m.Floor != c.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
-	c.takeFences(p.id, m.Epoch, m.Fences)
+	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
 	s.heard[p.id] = true
 	for i, ok := range m.Agreed {
 		s.agreed[i] = s.agreed[i] && ok
@@ -395,7 +395,7 @@ func (c *Core) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 
 func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
-	c.takeFences(p.id, 0, m.Fences)
+	c.fences.raiseAll(p.id, 0, m.Fences)
 	switch {
 	case m.Floor <= c.floor:
 		return

@@ -115,7 +115,7 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 	out := &ReadResult{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
-	higher, ok := c.passFence(p.id, m.Epoch, m.Fence)
+	higher, ok := c.fences.check(p.id, m.Epoch, m.Fence)
 	if !ok && c.fences.early(m.Fence.Term, c.members.epoch) {
 		c.held.keepRead(p.id, m)
 		return
@@ -152,7 +152,7 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
 	}
-	if !r.fence.Zero() && c.refuseTerm(p.id, r.fence.Group, m.Higher, m.Epoch) {
+	if !r.fence.Zero() && c.fences.refuseTerm(p.id, r.fence.Group, m.Higher, m.Epoch) {
 		return
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {

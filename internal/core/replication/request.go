@@ -125,7 +125,7 @@ func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error
 	case len(f.Group) > groupBytesMax:
 		return &replicator.LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
 	}
-	if higher, ok := c.passFence(c.cfg.Self, c.members.epoch, f); !ok {
+	if higher, ok := c.fences.check(c.cfg.Self, c.members.epoch, f); !ok {
 		return &replicator.FencedError{Group: f.Group, Term: f.Term, Higher: higher}
 	}
 	return nil

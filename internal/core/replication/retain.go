@@ -135,7 +135,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 	slices.Sort(c.restored)
 	c.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
 	c.heardFrom = map[gossip.NodeID]bool{}
-	c.unjudged = c.fresh && c.cfg.Wall != nil
+	c.clocks.unjudged = c.fresh && c.cfg.Wall != nil
 	if !c.fresh {
 		c.found = math.MaxUint64
 	}

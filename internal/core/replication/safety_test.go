@@ -321,7 +321,7 @@ func TestNewcomersLearnTermsBeforeTheyCount(t *testing.T) {
 	w.setView(w.next(add(gossip.Up, 4, 5)))
 	w.run(time.Second)
 	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
-	w.nodes[3].core.fences = fences{max: 10} // a writer that knows nothing
+	w.nodes[3].core.fences.terms = nil // a writer that has seen no term
 	r := w.reply(3, w.update(3, majority, replicator.Fence{Group: "g", Term: 5}, addTo(3, "k", "e")))
 	var f *replicator.FencedError
 	if !errors.As(r.Err, &f) {

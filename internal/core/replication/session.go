@@ -148,7 +148,7 @@ func (c *Core) requestMore(now clock.Instant) {
 		done := *s
 		c.session = session{}
 		c.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
-		c.takeFences(done.peer, 0, done.fences)
+		c.fences.raiseAll(done.peer, 0, done.fences)
 		c.onSynced(now, &done)
 	}
 }

@@ -111,7 +111,7 @@ func (c *Core) newestTime(it *item, entry string) uint64 {
 	inherited, least := c.inherited, uint64(0)
 	if it.era > 0 {
 		least = eraTimes
-		if wall := c.judgingWall(); tooFar(inherited, wall) { // of an earlier era
+		if wall := c.clocks.judgingWall(); tooFar(inherited, wall) { // of an earlier era
 			inherited = (wall + millis(aheadMax/2)) << tickBits
 		}
 	}
@@ -156,7 +156,7 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 }
 
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.ownWall(), Newest: make([]Newest, len(m.Asks))}
+	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
 		out.Newest[i] = c.newestOf(a.Key, a.Entries)
 	}
@@ -164,7 +164,7 @@ func (c *Core) onStampQuery(p *peer, m *StampQuery) {
 }
 
 func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
-	if c.noteClock(p, m.Wall) {
+	if c.clocks.noteClock(p, m.Wall) {
 		c.judgeOwn()
 	}
 	r := c.requests[m.ID]
@@ -185,7 +185,7 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 
 // writeAbove carries out an update whose stamps have been asked for.
 func (c *Core) writeAbove(now clock.Instant, r *request) {
-	if higher, ok := c.passFence(c.cfg.Self, c.members.epoch, r.fence); !ok {
+	if higher, ok := c.fences.check(c.cfg.Self, c.members.epoch, r.fence); !ok {
 		c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		return
 	}
@@ -242,13 +242,13 @@ func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	if n.Gen+1 >= timeMax {
 		return n, fmt.Errorf("%w: key %q: generation %d", replicator.ErrStamp, op.Key, n.Gen)
 	}
-	wall := c.judgingWall()
+	wall := c.clocks.judgingWall()
 	// eraClock is never behind wall: without a time far ahead of wall there is no new era.
 	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
 	// Without a view, or before another clock was received, the own clock may be the
 	// wrong one.
-	if far && c.members.view != nil && !c.isMuted() && c.blunder != blunderNoEra {
-		if bound := eraClock(c.ownWall(), c.members.peers, c.readings()); n.beginEra(bound) {
+	if far && c.members.view != nil && !c.clocks.isMuted() && c.blunder != blunderNoEra {
+		if bound := eraClock(c.clocks.ownWall(), c.members.peers, c.clocks.readings()); n.beginEra(bound) {
 			c.stats.Eras++
 			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
 		}
@@ -293,9 +293,9 @@ func (c *Core) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 	if len(p.Fixed) == 0 && raw == 0 {
 		return nil
 	}
-	wall := c.judgingWall()
+	wall := c.clocks.judgingWall()
 	if wall > 0 {
-		wall = min(wall, lowerMedian(c.readings()))
+		wall = min(wall, lowerMedian(c.clocks.readings()))
 	}
 	check := func(t uint64) error {
 		switch {

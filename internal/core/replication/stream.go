@@ -59,7 +59,7 @@ func (c *Core) flush(now clock.Instant, p *peer) {
 
 // push sends the unsent entries to a peer, as far as the window allows.
 func (c *Core) push(now clock.Instant, p *peer) {
-	if c.cfg.NoStream || c.isMuted() {
+	if c.cfg.NoStream || c.clocks.isMuted() {
 		return
 	}
 	for p.next <= c.log.last() && p.next-p.acked <= windowEntries {
@@ -129,7 +129,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 	for i, e := range m.Entries {
 		kept = kept || c.keptItems(e.Items)
 		seq := m.From + uint64(i)
-		higher, ok := c.passFence(p.id, m.Epoch, e.Fence)
+		higher, ok := c.fences.check(p.id, m.Epoch, e.Fence)
 		took := c.takeNoting(p, e.Items, func(r Refusal) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
@@ -187,7 +187,7 @@ func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) 
 			continue
 		case ref.Why == whyAhead:
 			c.refusedAhead(r, ref, p.id)
-		case ref.Higher > 0 && !c.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
+		case ref.Higher > 0 && !c.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
 			c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
 			c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
 		}

@@ -205,7 +205,7 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 		return nil
 	}
 	if p.Stamped != nil || len(p.Fixed) > 0 {
-		c.unjudged = c.unjudged || !c.peersReported && c.cfg.Wall != nil
+		c.clocks.unjudged = c.clocks.unjudged || !c.clocks.peersReported && c.cfg.Wall != nil
 	}
 	fresh := it == nil
 	it = c.store.obtain(op.Key)
@@ -418,7 +418,7 @@ func (c *Core) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.Plan
 	}
 	var d crdt.Value
 	if p.Stamped != nil {
-		d = p.Stamped(target, above.Times, c.stampWall())
+		d = p.Stamped(target, above.Times, c.clocks.stampWall())
 	} else if p.Apply != nil {
 		d = p.Apply(target)
 	}
