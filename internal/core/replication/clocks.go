@@ -264,8 +264,8 @@ func (c *Core) judgeOwn() {
 	}
 	present := wall << tickBits
 	// Other files may have deletions up to the newest forgotten stamp of the own one.
-	if bound := max(present, c.filed); tooFar(c.maxForgottenStamp, wall) {
-		c.maxForgottenStamp, c.inherited = min(c.maxForgottenStamp, bound), min(c.inherited, bound)
+	if bound := max(present, c.marks.filed); tooFar(c.marks.maxForgottenStamp, wall) {
+		c.marks.maxForgottenStamp, c.marks.inherited = min(c.marks.maxForgottenStamp, bound), min(c.marks.inherited, bound)
 	}
 	for i := range c.store.buckets {
 		for _, it := range c.store.buckets[i].sorted() {
@@ -313,7 +313,7 @@ func (c *Core) voidLogged(key string) {
 		c.log.bytes += e.size()
 		c.log.entries[i] = e
 	}
-	c.own = slices.DeleteFunc(c.own, of)
+	c.marks.own = slices.DeleteFunc(c.marks.own, of)
 }
 
 // Eras

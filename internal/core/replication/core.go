@@ -33,12 +33,13 @@ type env struct {
 // Core is the replicator of one role on one node. Not safe for concurrent use.
 type Core struct {
 	*env
-	members *members
-	store   store
-	fences  *fences
-	held    heldReads
-	log     ownLog
-	packer  packer
+	members   *members
+	store     store
+	transfers *transfers
+	marks     *marks
+	fences    *fences
+	held      heldReads
+	log       ownLog
 	// tracks holds, for every node's stream but the own one, the entries that were
 	// applied.
 	tracks map[gossip.NodeID]*track
@@ -86,6 +87,8 @@ func New(cfg Config) *Core {
 	c := &Core{
 		env:        e,
 		members:    ms,
+		transfers:  &transfers{env: e},
+		marks:      &marks{empty: true},
 		clocks:     &clocks{env: e, members: ms},
 		fences:     &fences{env: e, members: ms, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
@@ -93,7 +96,7 @@ func New(cfg Config) *Core {
 		requests:   map[RequestID]*request{},
 		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
-		forgetting: forgetting{empty: true, pruneAt: clock.Never},
+		forgetting: forgetting{pruneAt: clock.Never},
 		retaining:  retaining{deletions: deletions{of: map[string]*keyDeletions{}}, found: math.MaxUint64, expiryAt: clock.Never},
 	}
 	c.proceed, c.onSetAside = c.advance, c.askAfterRemoval
@@ -152,7 +155,7 @@ func (c *Core) onTime(now clock.Instant) {
 		if !now.Before(p.resendAt) {
 			c.resend(now, p)
 		}
-		c.resendParts(now, p)
+		c.transfers.resendParts(now, p)
 	}
 	for len(c.timers) > 0 && !now.Before(c.timers[0].at) {
 		if r := c.requests[c.timers.pop().id]; r != nil {
@@ -200,7 +203,7 @@ func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
 		c.onPeerUp(now, from)
 	}
 	if k, ok := m.(*Packed); ok {
-		m = c.onPacked(p, k)
+		m = c.transfers.unpack(p, k)
 	}
 	c.onMessage(now, p, m)
 }
@@ -257,11 +260,11 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 			c.dismissUnlevel(now, p, m)
 		}
 	case *Part:
-		if whole := c.onPart(now, p, m); whole != nil {
+		if whole := c.transfers.onPart(now, p, m); whole != nil {
 			c.onReceived(now, p.id, whole)
 		}
 	case *partAck:
-		c.onPartAck(now, p, m)
+		c.transfers.onPartAck(now, p, m)
 	case *Prepare:
 		c.onPrepare(p, m)
 	case *Prepared:
@@ -304,7 +307,7 @@ func (c *Core) take(p *peer, items []Item) (ok bool) {
 // receive.
 func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 	ok = true
-	c.empty = c.empty && len(items) == 0
+	c.marks.empty = c.marks.empty && len(items) == 0
 	for i := range items {
 		err := c.takeItem(p, &items[i], func(r Refusal) {
 			r.Item = i
@@ -434,7 +437,7 @@ func (c *Core) Stats() figures.Replicator {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
 	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
-	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.floor, c.deletions.n
+	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.marks.floor, c.deletions.n
 	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
 	for _, p := range c.members.peers {
 		s.LagMax = max(s.LagMax, c.log.last()-p.acked)

@@ -54,10 +54,10 @@ func (c *Core) keptItems(items []Item) bool {
 }
 
 // sendStored sends a message, which rests on the disk if kept is true.
-func (c *Core) sendStored(p *peer, m Message, kept bool) {
-	c.onDisk = kept
-	c.send(p, m)
-	c.onDisk = false
+func (tr *transfers) sendStored(p *peer, m Message, kept bool) {
+	tr.onDisk = kept
+	tr.send(p, m)
+	tr.onDisk = false
 }
 
 // DiskFails sets why durable keys cannot be stored now. It is nil if they can, and all

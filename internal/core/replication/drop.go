@@ -21,14 +21,14 @@ func (c *Core) applyCommit(now clock.Instant, drops []Drop) {
 	}
 	for i := range drops {
 		d := &drops[i]
-		c.horizon = max(c.horizon, d.Since)
+		c.marks.horizon = max(c.marks.horizon, d.Since)
 		if d.Since > 0 && d.Kind == 0 {
-			c.minGeneration = max(c.minGeneration, d.Gen)
+			c.marks.minGeneration = max(c.marks.minGeneration, d.Gen)
 		}
 	}
-	c.floor++
-	c.empty = false
-	c.lastDrops = drops
+	c.marks.floor++
+	c.marks.empty = false
+	c.marks.lastDrops = drops
 	c.shared = nil
 	c.stats.Rounds++
 	c.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
@@ -57,7 +57,7 @@ func (c *Core) applyDrop(d *Drop) {
 			c.store.settle(it)
 			c.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
-				c.maxForgottenStamp = max(c.maxForgottenStamp, m.Forgotten().Time)
+				c.marks.maxForgottenStamp = max(c.marks.maxForgottenStamp, m.Forgotten().Time)
 			}
 		}
 	case it.gen < d.Gen:
@@ -109,7 +109,7 @@ func (c *Core) dropInside(d *Drop, it *item) {
 	}
 	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.stampOf(entry) == s })
 	for _, e := range d.Deletions {
-		c.maxForgottenStamp = max(c.maxForgottenStamp, e.Stamp.Time)
+		c.marks.maxForgottenStamp = max(c.marks.maxForgottenStamp, e.Stamp.Time)
 		if _, stays := m.Stamp(e.Entry); !stays {
 			c.deletions.forgetInside(d.Key, e.Entry)
 		}

@@ -164,7 +164,7 @@ func entryAboveTheCeiling(t *testing.T, b blunder) string {
 	d.boot(3)
 	d.run(5 * time.Second)
 	for slot, entry := range map[int]string{0: "a", 3: "c"} { // order-free: two entries
-		at := max(10, d.core(slot).inherited+1)
+		at := max(10, d.core(slot).marks.inherited+1)
 		d.do(slot, majority, setIn(d.at[slot], "keep/m", entry, "new", at, 1))
 	}
 	d.boot(2)
@@ -307,7 +307,7 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	d.do(0, majority, d.end(0, "c"))
 	items := []Item{full(d.core(0).store.get("keep/m"))}
 	d.cut = nil
-	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).floor, Horizon: d.core(2).horizon, Items: items}})
+	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).marks.floor, Horizon: d.core(2).marks.horizon, Items: items}})
 	if got := d.core(2).Deletions("keep/m"); len(got) != 1 || got[0].Entry != "c" {
 		t.Errorf("%v", got)
 	}

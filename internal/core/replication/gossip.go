@@ -31,7 +31,7 @@ func (c *Core) gossipRound(now clock.Instant) {
 		return
 	}
 	c.round++
-	c.packer.rest()
+	c.transfers.packer.rest()
 	if c.members.caughtUp < c.members.epoch || len(c.members.former) > 0 {
 		for _, p := range c.members.peers {
 			c.sendStatus(p, p.synced < c.members.epoch || p.caughtUp < c.members.epoch || c.members.caughtUp < c.members.epoch)
@@ -53,9 +53,9 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	if c.cfg.NoGossip {
 		return
 	}
-	c.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
+	c.transfers.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
+		MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.marks.fresh, Dots: c.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
 }
 
 // vector returns the applied entries of every stream, sorted by node.
@@ -87,7 +87,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		c.progress(now, p, m.Vector[i].Seen, 0, 0)
 	}
 	c.onStanding(p, m)
-	if c.fresh {
+	if c.marks.fresh {
 		if m.Reply {
 			c.sendStatus(p, false)
 		}

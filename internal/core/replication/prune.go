@@ -120,19 +120,31 @@ type pruning struct {
 	heard   map[gossip.NodeID]bool
 }
 
-// forgetting holds the floor and the leader's rounds.
+// marks tell how far this replica has forgotten state. Messages with state carry the floor
+// and the horizon, and replicas accept state only at equal ones.
 //
 // Invariant: empty only while no state was taken from peers; floor is 0 or lastDrops is
-// the list of the commit that led to it.
-type forgetting struct {
+// the list of the commit that led to it; fresh only while empty.
+type marks struct {
+	// floor counts the commits, lastDrops are the lines of the newest one.
 	floor     uint64
 	lastDrops []Drop
 	empty     bool
 	// maxForgottenStamp is the newest time of a forgotten deletion of a map entry;
-	// inherited is the one that this replica received when it joined (Core.Inherited).
+	// inherited is the one that this replica received when it joined.
 	maxForgottenStamp, inherited uint64
 	// filed is maxForgottenStamp as the own file had it.
 	filed uint64
+	// horizon and minGeneration as in Memory.
+	horizon, minGeneration uint64
+	// fresh is set while the replica has loaded a file and not learned the horizon; own
+	// are the items written here meanwhile.
+	fresh bool
+	own   []Item
+}
+
+// forgetting holds the leader's rounds.
+type forgetting struct {
 	// pruneRound is the leader's round, idleRounds how many in a row forgot nothing.
 	pruneRound pruning
 	idleRounds int
@@ -175,9 +187,9 @@ func (c *Core) startRound(now clock.Instant) {
 	}
 	c.ids++
 	c.pruneRound = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
-	m := &Prepare{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, Attempt: c.ids, Drops: drops}
+	m := &Prepare{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, Attempt: c.ids, Drops: drops}
 	for _, p := range c.members.peers {
-		c.send(p, m)
+		c.transfers.send(p, m)
 	}
 	c.decideRound(now)
 }
@@ -187,9 +199,9 @@ func (c *Core) startRound(now clock.Instant) {
 func (c *Core) checkPeerFloors(now clock.Instant) bool {
 	all := true
 	for _, p := range c.members.peers {
-		if p.floor != c.floor {
+		if p.floor != c.marks.floor {
 			all = false
-			c.send(p, c.lastCommit())
+			c.transfers.send(p, c.lastCommit())
 		}
 		all = all && !p.down
 	}
@@ -283,17 +295,17 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 	if m.Epoch != c.members.epoch || len(c.members.voters) == 0 || c.members.voters[0] != p.id || !c.checkPruneFloor(p, m.Floor, m.Horizon) {
 		return
 	}
-	c.empty = false
-	out := &Prepared{Epoch: c.members.epoch, Floor: c.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
+	c.marks.empty = false
+	out := &Prepared{Epoch: c.members.epoch, Floor: c.marks.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
 	for i := range m.Drops {
 		out.Agreed[i] = c.agrees(&m.Drops[i])
 	}
-	c.sendStored(p, out, c.cfg.Keep != nil)
+	c.transfers.sendStored(p, out, c.cfg.Keep != nil)
 }
 
 // lastCommit returns the commit that led to the floor.
 func (c *Core) lastCommit() *Commit {
-	m := &Commit{MinGeneration: c.minGeneration, MaxForgottenStamp: c.maxForgottenStamp, Floor: c.floor, Horizon: c.horizon, Drops: c.lastDrops, Fences: c.fences.all()}
+	m := &Commit{MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Floor: c.marks.floor, Horizon: c.marks.horizon, Drops: c.marks.lastDrops, Fences: c.fences.all()}
 	if c.blunder == blunderNoTerms {
 		m.Fences = nil
 	}
@@ -337,7 +349,7 @@ func agreesInside(d *Drop, it *item) bool {
 
 func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	s := &c.pruneRound
-	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.members.epoch || m.Floor != c.floor || len(m.Agreed) != len(s.drops) {
+	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.members.epoch || m.Floor != c.marks.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
 	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
@@ -368,7 +380,7 @@ func (c *Core) decideRound(now clock.Instant) {
 	c.idleRounds = 0
 	c.applyCommit(now, drops)
 	for _, p := range c.members.peers {
-		c.send(p, c.lastCommit())
+		c.transfers.send(p, c.lastCommit())
 	}
 }
 
@@ -377,15 +389,15 @@ func (c *Core) decideRound(now clock.Instant) {
 func (c *Core) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
-	case c.fresh, floor == c.floor && horizon != c.horizon:
+	case c.marks.fresh, floor == c.marks.floor && horizon != c.marks.horizon:
 		// The Status shows which side stands at the lower horizon.
-		c.sendStatus(p, horizon > c.horizon || c.fresh)
-	case floor == c.floor, c.blunder == blunderNoFloor:
+		c.sendStatus(p, horizon > c.marks.horizon || c.marks.fresh)
+	case floor == c.marks.floor, c.blunder == blunderNoFloor:
 		return true
-	case floor < c.floor && p.floor >= c.floor:
+	case floor < c.marks.floor && p.floor >= c.marks.floor:
 		// A late frame of a peer that has reached the floor meanwhile.
-	case floor < c.floor:
-		c.send(p, c.lastCommit())
+	case floor < c.marks.floor:
+		c.transfers.send(p, c.lastCommit())
 	default:
 		c.sendStatus(p, false)
 	}
@@ -397,22 +409,22 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
 	c.fences.raiseAll(p.id, 0, m.Fences)
 	switch {
-	case m.Floor <= c.floor:
+	case m.Floor <= c.marks.floor:
 		return
-	case c.empty, c.floor == 0 && m.Floor > 1:
+	case c.marks.empty, c.marks.floor == 0 && m.Floor > 1:
 		// All state of this replica was written by itself, or by other newcomers.
 		c.raiseHorizon(m.Horizon, m.MinGeneration)
-		c.maxForgottenStamp, c.inherited = max(c.maxForgottenStamp, m.MaxForgottenStamp), max(c.inherited, m.MaxForgottenStamp)
-		if c.fresh {
+		c.marks.maxForgottenStamp, c.marks.inherited = max(c.marks.maxForgottenStamp, m.MaxForgottenStamp), max(c.marks.inherited, m.MaxForgottenStamp)
+		if c.marks.fresh {
 			c.establish()
 		}
-		c.empty, c.floor, c.lastDrops = false, m.Floor, m.Drops
+		c.marks.empty, c.marks.floor, c.marks.lastDrops = false, m.Floor, m.Drops
 	default:
-		if m.Floor != c.floor+1 {
+		if m.Floor != c.marks.floor+1 {
 			// Impossible while all members are in the view; see above.
 			c.stats.FloorGaps++
 		}
-		c.floor, c.minGeneration, c.maxForgottenStamp = m.Floor-1, max(c.minGeneration, m.MinGeneration), max(c.maxForgottenStamp, m.MaxForgottenStamp)
+		c.marks.floor, c.marks.minGeneration, c.marks.maxForgottenStamp = m.Floor-1, max(c.marks.minGeneration, m.MinGeneration), max(c.marks.maxForgottenStamp, m.MaxForgottenStamp)
 		c.applyCommit(now, m.Drops)
 	}
 	c.sendStatus(p, false)

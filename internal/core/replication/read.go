@@ -63,7 +63,7 @@ func (c *Core) ask(r *request, to []gossip.NodeID) {
 		if p == nil {
 			continue
 		}
-		c.send(p, m)
+		c.transfers.send(p, m)
 		if !slices.Contains(r.asked, id) {
 			r.asked = append(r.asked, id)
 		}
@@ -114,7 +114,7 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 }
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
+	out := &ReadResult{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, ID: m.ID, Round: m.Round}
 	higher, ok := c.fences.check(p.id, m.Epoch, m.Fence)
 	if !ok && c.fences.early(m.Fence.Term, c.members.epoch) {
 		c.held.keepRead(p.id, m)
@@ -122,7 +122,7 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 	}
 	if !ok {
 		out.Higher = higher
-		c.send(p, out)
+		c.transfers.send(p, out)
 		return
 	}
 	out.Prints = make([]uint64, len(m.Keys))
@@ -142,7 +142,7 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 			c.stats.ValuesSent++
 		}
 	}
-	c.sendStored(p, out, c.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
+	c.transfers.sendStored(p, out, c.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
 }
 
 func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
@@ -257,7 +257,7 @@ func (c *Core) onRepair(p *peer, m *Repair) {
 	if !c.storableAll(m.Items) {
 		return
 	}
-	c.sendStored(p, &RepairAck{Epoch: c.members.epoch, ID: m.ID}, c.keptItems(m.Items))
+	c.transfers.sendStored(p, &RepairAck{Epoch: c.members.epoch, ID: m.ID}, c.keptItems(m.Items))
 }
 
 func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {

@@ -129,14 +129,14 @@ func (c *Core) compareParts(p *peer, r *request, index int) bool {
 	}
 	r.exchanges = slices.DeleteFunc(r.exchanges, func(x *exchange) bool { return x.peer == p.id && x.index == index })
 	r.exchanges = append(r.exchanges, &exchange{peer: p.id, index: index, sums: sums, grain: grain})
-	c.send(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
+	c.transfers.send(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
 	return true
 }
 
 func (c *Core) onReadParts(p *peer, m *ReadParts) {
-	out := &PartsResult{Floor: c.floor, Horizon: c.horizon, Epoch: c.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
+	out := &PartsResult{Floor: c.marks.floor, Horizon: c.marks.horizon, Epoch: c.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
 	out.Items, out.Differ = c.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
-	c.sendStored(p, out, c.kept(m.Key))
+	c.transfers.sendStored(p, out, c.kept(m.Key))
 }
 
 func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
@@ -199,7 +199,7 @@ func (c *Core) repair(r *request, p *peer) {
 	}
 	c.stats.Repairs++
 	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: items})
+	c.transfers.send(p, &Repair{ID: r.id, Floor: c.marks.floor, Horizon: c.marks.horizon, Items: items})
 }
 
 // lacking returns the parts of a value that differed at a member, or have changed since
@@ -284,9 +284,9 @@ func (c *Core) askParts(key string) *FetchParts {
 }
 
 func (c *Core) onFetchParts(p *peer, m *FetchParts) {
-	out := &Values{Floor: c.floor, Horizon: c.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
+	out := &Values{Floor: c.marks.floor, Horizon: c.marks.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
 	out.Items, _ = c.beyond(m)
-	c.send(p, out)
+	c.transfers.send(p, out)
 }
 
 // beyond answers a question for parts: with the parts that differ and their bitmap, with

@@ -116,8 +116,8 @@ func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error
 		return &replicator.LimitError{What: "RequestOps", Limit: l.RequestOps, Had: keys}
 	case len(c.requests) >= l.Pending:
 		return &replicator.LimitError{What: "Pending", Limit: l.Pending, Had: len(c.requests)}
-	case c.fresh && len(c.own) >= l.LogEntries:
-		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.own)}
+	case c.marks.fresh && len(c.marks.own) >= l.LogEntries:
+		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.marks.own)}
 	case c.fences.full(f):
 		return &replicator.LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
 	case c.fences.far(f.Term, c.members.epoch, c.members.epoch):

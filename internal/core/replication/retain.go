@@ -41,7 +41,7 @@ import (
 // forgotten, and a new key begins there. So a deletion in a file that the cluster has
 // forgotten deletes no key that was created since. For entries, maxForgottenStamp is the
 // newest stamp that was forgotten: a new entry must be above it, also at a replica that
-// joins with a file or without (Core.Inherited). Replicas that took part in the round
+// joins with a file or without (marks.inherited). Replicas that took part in the round
 // hold the stamp in each map.
 //
 // Entries are forgotten by name and stamp, not as the whole garbage of a value: in a map
@@ -92,17 +92,14 @@ const evenMargin = 10 * time.Minute
 // from peers.
 type retaining struct {
 	deletions deletions
-	// current, horizon and minGeneration as in Memory. Found is current as the file had
+	// current as in Memory. found is current as the file had
 	// it, restored are the keys that came from it. Without a file no key is stale.
-	current, horizon, minGeneration uint64
-	found                           uint64
-	restored                        []string
-	fresh                           bool
-	heardFrom                       map[gossip.NodeID]bool
+	current   uint64
+	found     uint64
+	restored  []string
+	heardFrom map[gossip.NodeID]bool
 	// onSetAside is called after keys of the file have been removed.
 	onSetAside func(now clock.Instant)
-	// own are the items written here while fresh.
-	own []Item
 	// livedBefore is Lived at the start of the core.
 	livedBefore uint64
 	born        clock.Instant
@@ -119,9 +116,9 @@ func (c *Core) lived() uint64 { return c.livedBefore + millis(c.now.Sub(c.born))
 // Step.
 func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 	c.now, c.born = now, now
-	c.current, c.horizon, c.minGeneration, c.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
+	c.current, c.marks.horizon, c.marks.minGeneration, c.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
 	if c.blunder != blunderNoForgottenStamp {
-		c.maxForgottenStamp, c.inherited, c.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
+		c.marks.maxForgottenStamp, c.marks.inherited, c.marks.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	}
 	c.found = max(m.Current, m.Horizon)
 	c.restoreDeletions(m.Lived, ended, c.found)
@@ -133,10 +130,10 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 		}
 	}
 	slices.Sort(c.restored)
-	c.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
+	c.marks.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
 	c.heardFrom = map[gossip.NodeID]bool{}
-	c.clocks.unjudged = c.fresh && c.cfg.Wall != nil
-	if !c.fresh {
+	c.clocks.unjudged = c.marks.fresh && c.cfg.Wall != nil
+	if !c.marks.fresh {
 		c.found = math.MaxUint64
 	}
 }
@@ -145,13 +142,13 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 func (c *Core) Memory(now clock.Instant) Memory {
 	c.now = max(c.now, now)
 	c.moveOn()
-	return Memory{Current: c.current, Horizon: c.horizon, MinGeneration: c.minGeneration, Lived: c.lived(), MaxForgottenStamp: c.maxForgottenStamp}
+	return Memory{Current: c.current, Horizon: c.marks.horizon, MinGeneration: c.marks.minGeneration, Lived: c.lived(), MaxForgottenStamp: c.marks.maxForgottenStamp}
 }
 
 // moveOn brings current up to date.
 func (c *Core) moveOn() {
-	c.current = max(c.current, c.horizon)
-	if c.fresh || c.members.view == nil {
+	c.current = max(c.current, c.marks.horizon)
+	if c.marks.fresh || c.members.view == nil {
 		return
 	}
 	even := c.now
@@ -245,14 +242,14 @@ func (c *Core) markExpired() {
 
 // onStanding applies the horizon and the marks of a Status.
 func (c *Core) onStanding(p *peer, m *Status) {
-	if c.fresh || m.Floor <= c.floor {
+	if c.marks.fresh || m.Floor <= c.marks.floor {
 		// A replica at a lower floor learns the horizon with the Commit that it lacks.
 		c.raiseHorizon(m.Horizon, m.MinGeneration)
 	}
-	if c.maxForgottenStamp = max(c.maxForgottenStamp, m.MaxForgottenStamp); c.members.caughtUp == 0 {
-		c.inherited = max(c.inherited, m.MaxForgottenStamp)
+	if c.marks.maxForgottenStamp = max(c.marks.maxForgottenStamp, m.MaxForgottenStamp); c.members.caughtUp == 0 {
+		c.marks.inherited = max(c.marks.inherited, m.MaxForgottenStamp)
 	}
-	if !c.fresh {
+	if !c.marks.fresh {
 		return
 	}
 	c.heardFrom[p.id] = true
@@ -268,30 +265,30 @@ func (c *Core) hasUnheardPeer() bool {
 
 // establish ends being fresh.
 func (c *Core) establish() {
-	c.fresh, c.restored, c.heardFrom, c.own = false, nil, nil, nil
+	c.marks.fresh, c.restored, c.heardFrom, c.marks.own = false, nil, nil, nil
 }
 
 // establishAlone ends being fresh if no peer is left to ask for the horizon.
 func (c *Core) establishAlone() {
-	if c.fresh && c.members.view != nil && !c.hasUnheardPeer() {
+	if c.marks.fresh && c.members.view != nil && !c.hasUnheardPeer() {
 		c.establish()
 	}
 }
 
 // raiseHorizon applies the horizon of another member.
 func (c *Core) raiseHorizon(horizon, base uint64) {
-	c.minGeneration = max(c.minGeneration, base)
-	if horizon <= c.horizon {
+	c.marks.minGeneration = max(c.marks.minGeneration, base)
+	if horizon <= c.marks.horizon {
 		return
 	}
 	switch stale := c.found < horizon && c.blunder != blunderNoHorizon; {
-	case stale && c.fresh:
+	case stale && c.marks.fresh:
 		c.setAside()
 	case stale:
 		c.stats.LateHorizons++
 		c.trace(TraceEvent{Kind: TraceLateHorizon})
 	}
-	c.horizon, c.shared = horizon, nil
+	c.marks.horizon, c.shared = horizon, nil
 }
 
 // setAside removes the keys that came from the file.
@@ -303,9 +300,9 @@ func (c *Core) setAside() {
 	c.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(c.restored)})
 	c.out.SetAside = true
 	c.restored, c.found = nil, math.MaxUint64
-	for i := range c.own {
+	for i := range c.marks.own {
 		// It has been decoded here before.
-		_ = c.takeItem(nil, &c.own[i], func(Refusal) {})
+		_ = c.takeItem(nil, &c.marks.own[i], func(Refusal) {})
 	}
 	c.onSetAside(c.now)
 }

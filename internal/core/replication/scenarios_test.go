@@ -194,11 +194,11 @@ func TestRestartWithANewIncarnation(t *testing.T) {
 	w.forgotten()
 	before := w.nodes[1].core.Stats().ForeignFrames
 	stale := []Message{
-		&Deltas{Epoch: old.members.epoch, Floor: old.floor, From: 1, Entries: []*Entry{{Items: late}}},
-		&Values{Floor: w.nodes[1].core.floor, Items: late},
-		&Repair{Floor: w.nodes[1].core.floor, Items: late},
-		&ReadResult{Floor: w.nodes[1].core.floor, Items: late},
-		&Status{Epoch: old.members.epoch + 9, Floor: old.floor, CaughtUp: old.members.epoch + 9, Root: 5, Vector: v, Fences: []replicator.Fence{{Group: "g", Term: 1 << 40}}},
+		&Deltas{Epoch: old.members.epoch, Floor: old.marks.floor, From: 1, Entries: []*Entry{{Items: late}}},
+		&Values{Floor: w.nodes[1].core.marks.floor, Items: late},
+		&Repair{Floor: w.nodes[1].core.marks.floor, Items: late},
+		&ReadResult{Floor: w.nodes[1].core.marks.floor, Items: late},
+		&Status{Epoch: old.members.epoch + 9, Floor: old.marks.floor, CaughtUp: old.members.epoch + 9, Root: 5, Vector: v, Fences: []replicator.Fence{{Group: "g", Term: 1 << 40}}},
 		&Commit{Floor: 99, Drops: []Drop{{Key: "set", Gen: 1}}},
 		&Ack{Epoch: old.members.epoch, From: 1, To: 99, Seen: 99},
 	}

@@ -166,7 +166,7 @@ func (c *Core) addSources(now clock.Instant) {
 		}
 		p := c.members.peers[(i+int(c.cfg.Seed%uint64(len(c.members.peers))))%len(c.members.peers)]
 		isLane := func(l source) bool { return l.peer == p.id }
-		if p.down || p.floor != c.floor || 2*p.keys < c.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
+		if p.down || p.floor != c.marks.floor || 2*p.keys < c.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
 			continue
 		}
 		s.sources = append(s.sources, source{peer: p.id, heard: now})
@@ -237,13 +237,13 @@ func (c *Core) sendQuestion(now clock.Instant, a *ask) {
 	a.tries++
 	p := c.members.byID[a.peer]
 	if len(a.keys) == 0 {
-		c.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: c.store.sums()})
+		c.transfers.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: c.store.sums()})
 		return
 	}
 	if a.own && len(a.keys) == 1 {
 		if m := c.askParts(a.keys[0].key); m != nil {
 			m.Ask = a.id
-			c.send(p, m)
+			c.transfers.send(p, m)
 			return
 		}
 	}
@@ -251,7 +251,7 @@ func (c *Core) sendQuestion(now clock.Instant, a *ask) {
 	for i := range a.keys {
 		m.Keys[i] = a.keys[i].key
 	}
-	c.send(p, m)
+	c.transfers.send(p, m)
 }
 
 // closeQuestion removes the question that a message from p answers.
@@ -480,11 +480,11 @@ func (c *Core) onCompare(p *peer, m *Compare) {
 			size += len(it.key) + 10
 		}
 	}
-	c.send(p, out)
+	c.transfers.send(p, out)
 }
 
 func (c *Core) onFetch(p *peer, m *Fetch) {
-	out := &Values{Floor: c.floor, Horizon: c.horizon, Session: m.Session, Ask: m.Ask}
+	out := &Values{Floor: c.marks.floor, Horizon: c.marks.horizon, Session: m.Session, Ask: m.Ask}
 	size, most := 0, min(c.cfg.Limits.FrameBytes, m.Credit)
 	for _, k := range m.Keys {
 		it := c.store.get(k)
@@ -498,5 +498,5 @@ func (c *Core) onFetch(p *peer, m *Fetch) {
 		}
 	}
 	c.stats.ValuesSent += uint64(len(out.Items))
-	c.send(p, out)
+	c.transfers.send(p, out)
 }

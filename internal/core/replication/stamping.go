@@ -106,9 +106,9 @@ func (c *Core) newestOf(key string, entries []string) Newest {
 
 func (c *Core) newestTime(it *item, entry string) uint64 {
 	if it == nil || it.value == nil {
-		return c.inherited
+		return c.marks.inherited
 	}
-	inherited, least := c.inherited, uint64(0)
+	inherited, least := c.marks.inherited, uint64(0)
 	if it.era > 0 {
 		least = eraTimes
 		if wall := c.clocks.judgingWall(); tooFar(inherited, wall) { // of an earlier era
@@ -156,11 +156,11 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 }
 
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
+	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, ID: m.ID, Round: m.Round, Wall: c.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
 		out.Newest[i] = c.newestOf(a.Key, a.Entries)
 	}
-	c.send(p, out)
+	c.transfers.send(p, out)
 }
 
 func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {

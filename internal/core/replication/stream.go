@@ -16,8 +16,8 @@ const windowEntries = 4096
 // append appends an entry to the log and schedules its delivery to all peers.
 func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 	seq := c.log.append(e)
-	if c.fresh {
-		c.own = append(c.own, e.Items...)
+	if c.marks.fresh {
+		c.marks.own = append(c.marks.own, e.Items...)
 	}
 	if len(c.members.peers) > 0 {
 		c.batchAt = clock.Min(c.batchAt, now.Add(c.cfg.BatchEvery))
@@ -64,7 +64,7 @@ func (c *Core) push(now clock.Instant, p *peer) {
 	}
 	for p.next <= c.log.last() && p.next-p.acked <= windowEntries {
 		m := c.run(p.next)
-		c.send(p, m)
+		c.transfers.send(p, m)
 		p.next += uint64(len(m.Entries))
 		c.stats.DeltasSent += uint64(len(m.Entries))
 		if p.resendAt == clock.Never {
@@ -78,7 +78,7 @@ func (c *Core) run(seq uint64) *Deltas {
 	if s := c.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == c.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, From: seq}
+	m := &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: seq}
 	for size := 0; ; seq++ {
 		e := c.log.at(seq)
 		if e == nil || size > 0 && size+e.size() > c.cfg.Limits.FrameBytes {
@@ -144,7 +144,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 		c.stats.Gaps++
 	}
 	ack.Seen, ack.Lo, ack.Hi = t.seen, t.lo, t.hi
-	c.sendStored(p, ack, kept)
+	c.transfers.sendStored(p, ack, kept)
 }
 
 func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {

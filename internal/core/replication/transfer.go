@@ -64,27 +64,27 @@ type receiving struct {
 }
 
 // send hands a message to the shell, in parts if it is large.
-func (c *Core) send(p *peer, m Message) {
+func (tr *transfers) send(p *peer, m Message) {
 	size := sizeOf(m)
 	bulk := bulky(m, size)
-	if c.packable(m, size) {
-		if k := c.packer.pack(m); k != nil {
+	if tr.packable(m, size) {
+		if k := tr.packer.pack(m); k != nil {
 			m, size = k, len(k.Data)+64
 		}
 	}
-	if size <= c.cfg.Limits.FrameBytes {
-		c.out.Send = append(c.out.Send, Send{To: p.id, Bulk: bulk, Msg: m, Disk: c.onDisk})
+	if size <= tr.cfg.Limits.FrameBytes {
+		tr.out.Send = append(tr.out.Send, Send{To: p.id, Bulk: bulk, Msg: m, Disk: tr.onDisk})
 		return
 	}
-	if len(p.out.queue) >= c.cfg.Limits.Transfers {
-		c.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: size, Detail: "transfers"})
+	if len(p.out.queue) >= tr.cfg.Limits.Transfers {
+		tr.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: size, Detail: "transfers"})
 		return
 	}
-	c.ids++
-	c.stats.Transfers++
+	tr.ids++
+	tr.stats.Transfers++
 	whole := Append(make([]byte, 0, size+size/16), m)
-	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.id, Bytes: len(whole)})
-	p.out.queue = append(p.out.queue, &sending{id: c.ids, whole: whole, part: c.cfg.Limits.FrameBytes / 2, at: 1})
+	tr.trace(TraceEvent{Kind: TraceTransfer, Peer: p.id, Bytes: len(whole)})
+	p.out.queue = append(p.out.queue, &sending{id: tr.ids, whole: whole, part: tr.cfg.Limits.FrameBytes / 2, at: 1})
 }
 
 // bulky reports whether a message goes on the connection for transfers.
@@ -142,7 +142,7 @@ func itemsSize(items []Item) (n int) {
 }
 
 // resendParts sends the parts that are due of the transfer in flight.
-func (c *Core) resendParts(now clock.Instant, p *peer) {
+func (tr *transfers) resendParts(now clock.Instant, p *peer) {
 	if len(p.out.queue) == 0 || now.Before(p.out.queue[0].at) {
 		return
 	}
@@ -151,23 +151,23 @@ func (c *Core) resendParts(now clock.Instant, p *peer) {
 		s.misses++
 	}
 	if s.misses > 8 {
-		c.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: len(s.whole), Detail: "transfer unanswered"})
+		tr.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: len(s.whole), Detail: "transfer unanswered"})
 		p.out.queue = p.out.queue[1:]
 		return
 	}
 	s.next = s.acked
-	c.sendParts(now, p, s)
+	tr.sendParts(now, p, s)
 }
 
-func (c *Core) sendParts(now clock.Instant, p *peer, s *sending) {
+func (tr *transfers) sendParts(now clock.Instant, p *peer, s *sending) {
 	for ; s.next < s.parts() && s.next < s.acked+windowParts; s.next++ {
 		data := s.whole[s.next*s.part : min(len(s.whole), (s.next+1)*s.part)]
-		c.send(p, &Part{Transfer: s.id, Index: s.next, Total: len(s.whole), Data: data})
+		tr.send(p, &Part{Transfer: s.id, Index: s.next, Total: len(s.whole), Data: data})
 	}
-	s.at = now.Add(2 * c.wait(s.misses))
+	s.at = now.Add(2 * tr.wait(s.misses))
 }
 
-func (c *Core) onPartAck(now clock.Instant, p *peer, m *partAck) {
+func (tr *transfers) onPartAck(now clock.Instant, p *peer, m *partAck) {
 	if len(p.out.queue) == 0 || p.out.queue[0].id != m.Transfer {
 		return
 	}
@@ -175,23 +175,23 @@ func (c *Core) onPartAck(now clock.Instant, p *peer, m *partAck) {
 	if m.Next == s.acked && s.jumped <= m.Next && s.next > s.acked+1 {
 		// A part arrived after a gap.
 		s.jumped, s.next = m.Next+1, m.Next
-		c.sendParts(now, p, s)
+		tr.sendParts(now, p, s)
 	}
 	if m.Next <= s.acked || m.Next > s.parts() {
 		return
 	}
 	s.acked, s.next, s.misses = m.Next, max(s.next, m.Next), 0
 	if s.acked < s.parts() {
-		c.sendParts(now, p, s)
+		tr.sendParts(now, p, s)
 		return
 	}
 	p.out.queue = p.out.queue[1:]
-	c.resendParts(now, p)
+	tr.resendParts(now, p)
 }
 
 // onPart acknowledges a part, and returns the whole message if the part completes it.
-func (c *Core) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
-	r := c.receiver(p, m)
+func (tr *transfers) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
+	r := tr.receiver(p, m)
 	if r == nil {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
 		r.next++
 		p.in.at = now
 	}
-	c.send(p, &partAck{Transfer: m.Transfer, Next: r.next})
+	tr.send(p, &partAck{Transfer: m.Transfer, Next: r.next})
 	if len(r.got) < r.total || r.got == nil {
 		return nil
 	}
@@ -210,13 +210,13 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
 	r.got, r.total = nil, 0
 	whole, err := Decode(encoded)
 	if err != nil {
-		c.stats.Refused++
-		c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(encoded), Detail: err.Error()})
+		tr.stats.Refused++
+		tr.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(encoded), Detail: err.Error()})
 		return nil
 	}
 	switch whole.(type) {
 	case *Part, *partAck:
-		c.stats.Refused++
+		tr.stats.Refused++
 		return nil
 	}
 	return whole
@@ -224,17 +224,17 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
 
 // receiver returns the transfer that a part belongs to, a new one for a first part. When
 // there are too many, it drops the oldest.
-func (c *Core) receiver(p *peer, m *Part) *receiving {
+func (tr *transfers) receiver(p *peer, m *Part) *receiving {
 	for _, r := range p.in.open {
 		if r.id == m.Transfer {
 			return r
 		}
 	}
-	most := 2*c.cfg.Limits.ValueBytes + c.cfg.Limits.RequestBytes
+	most := 2*tr.cfg.Limits.ValueBytes + tr.cfg.Limits.RequestBytes
 	if m.Index != 0 || m.Total > most || len(m.Data) == 0 {
 		return nil
 	}
-	if len(p.in.open) >= 2*c.cfg.Limits.Transfers {
+	if len(p.in.open) >= 2*tr.cfg.Limits.Transfers {
 		p.in.open = p.in.open[1:]
 	}
 	r := &receiving{id: m.Transfer, total: m.Total}
@@ -291,6 +291,12 @@ func (m *Packed) name() string {
 		return "parts_result"
 	}
 	return "packed"
+}
+
+// transfers sends messages: whole, compressed, or in parts.
+type transfers struct {
+	*env
+	packer packer
 }
 
 // packer holds the buffers of compression, which are large, while they are in use. The
@@ -359,8 +365,8 @@ func (k *packer) unpack(m *Packed) (Message, error) {
 }
 
 // packable reports whether to try to compress a message of about size bytes.
-func (c *Core) packable(m Message, size int) bool {
-	if c.cfg.NoPack || size < packMin {
+func (tr *transfers) packable(m Message, size int) bool {
+	if tr.cfg.NoPack || size < packMin {
 		return false
 	}
 	switch m.(type) {
@@ -369,15 +375,15 @@ func (c *Core) packable(m Message, size int) bool {
 	case *Part:
 		return false
 	}
-	return size > c.cfg.Limits.FrameBytes
+	return size > tr.cfg.Limits.FrameBytes
 }
 
-// onPacked returns the message in m, nil if it is malformed.
-func (c *Core) onPacked(p *peer, m *Packed) Message {
-	in, err := c.packer.unpack(m)
+// unpack returns the message in m, nil if it is malformed.
+func (tr *transfers) unpack(p *peer, m *Packed) Message {
+	in, err := tr.packer.unpack(m)
 	if err != nil {
-		c.stats.Refused++
-		c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(m.Data), Detail: err.Error()})
+		tr.stats.Refused++
+		tr.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(m.Data), Detail: err.Error()})
 	}
 	return in
 }

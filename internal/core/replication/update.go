@@ -210,7 +210,7 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 	fresh := it == nil
 	it = c.store.obtain(op.Key)
 	if fresh && c.kept(op.Key) && c.blunder != blunderNoMinGeneration {
-		it.gen = max(c.minGeneration, it.gen)
+		it.gen = max(c.marks.minGeneration, it.gen)
 	}
 	it.value, it.era = v, era
 	c.noteOwnDots(d)
@@ -241,12 +241,12 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 			c.push(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				c.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+				c.transfers.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but its answer was lost, or it joined after the
 			// entry was logged.
-			c.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			c.transfers.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }
