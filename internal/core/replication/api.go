@@ -199,3 +199,7 @@ func (c *Core) Key(key string) keyStats {
 	}
 	return keyStats{Kind: it.kind(), Generation: it.gen, Bytes: it.bytes, Print: it.print}
 }
+
+// Deletions describes the deletions under a durable key: its own, or those of entries of
+// its map, in the order of their names. There are none under a key that is not durable.
+func (c *Core) Deletions(key string) []DeletionRecord { return c.deletions.records(key) }

@@ -51,17 +51,31 @@ func (e *claimError) Error() string {
 	return fmt.Sprintf("replicator: %d changes of node %v are claimed, which can have made %d at most", e.claimed, e.writer, e.allowed)
 }
 
+// values merges the state of other replicas into the store, and notes each change where
+// it matters: for the shell, the age of deletions, and claims of dots.
+type values struct {
+	*env
+	members   *members
+	clocks    *clocks
+	marks     *marks
+	deletions *deletions
+	disk      *disk
+	store     *store
+	// dots is the highest sequence number of a change of this node.
+	dots uint64
+}
+
 // checkClaims refuses a value that came from a peer, nil for the own file, if it claims
 // changes that nodes cannot have made. It notes the highest number that the peer shows of
 // its own changes.
-func (c *Core) checkClaims(from *peer, v crdt.Value) error {
+func (vs *values) checkClaims(from *peer, v crdt.Value) error {
 	causal, ok := v.(crdt.Causal)
-	if !ok || len(c.members.peers) == 0 {
+	if !ok || len(vs.members.peers) == 0 {
 		return nil
 	}
 	for writer, seq := range causal.Claims() {
 		id := gossip.NodeID(writer)
-		p, allowed := c.members.byID[id], uint64(dotsMax)
+		p, allowed := vs.members.byID[id], uint64(dotsMax)
 		switch {
 		case p == from && from != nil:
 			if seq <= allowed {
@@ -69,31 +83,31 @@ func (c *Core) checkClaims(from *peer, v crdt.Value) error {
 			}
 		case p != nil:
 			allowed = min(allowed, p.dots+claimReserve)
-		case id == c.cfg.Self && c.members.caughtUp > 0:
-			allowed = min(allowed, c.dots+claimReserve)
+		case id == vs.cfg.Self && vs.members.caughtUp > 0:
+			allowed = min(allowed, vs.dots+claimReserve)
 		}
-		if seq > allowed || id == c.cfg.Self && seq > c.dots {
-			c.stats.FalseClaims++ // only this node can make changes of its own
+		if seq > allowed || id == vs.cfg.Self && seq > vs.dots {
+			vs.stats.FalseClaims++ // only this node can make changes of its own
 		}
 		if seq > allowed {
 			return &claimError{writer: id, claimed: seq, allowed: allowed}
 		}
-		if id == c.cfg.Self {
-			c.dots = max(c.dots, seq)
+		if id == vs.cfg.Self {
+			vs.dots = max(vs.dots, seq)
 		}
 	}
 	return nil
 }
 
 // noteOwnDots keeps the highest sequence number that this node has used up to date.
-func (c *Core) noteOwnDots(delta crdt.Value) {
+func (vs *values) noteOwnDots(delta crdt.Value) {
 	causal, ok := delta.(crdt.Causal)
 	if !ok {
 		return
 	}
 	for writer, seq := range causal.Claims() {
-		if gossip.NodeID(writer) == c.cfg.Self {
-			c.dots = max(c.dots, seq)
+		if gossip.NodeID(writer) == vs.cfg.Self {
+			vs.dots = max(vs.dots, seq)
 		}
 	}
 }

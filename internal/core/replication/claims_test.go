@@ -104,7 +104,7 @@ func TestNewcomerTakesOverManyDots(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.store.settle(c.store.get("s"))
-	c.dots = many
+	c.values.dots = many
 	w.settle(5 * time.Second)
 	w.start(4)
 	w.setView(w.next(add(gossip.Up, 4)))

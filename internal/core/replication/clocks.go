@@ -293,7 +293,7 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 	it.replace(v)
 	c.store.settle(it)
 	it.written = it.version
-	c.changed(it, v)
+	c.values.noteChange(it, v)
 	c.stats.Restamped += n
 	c.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
 	c.voidLogged(it.key)

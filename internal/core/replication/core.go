@@ -34,7 +34,10 @@ type env struct {
 type Core struct {
 	*env
 	members   *members
-	store     store
+	store     *store
+	deletions *deletions
+	disk      *disk
+	values    *values
 	transfers *transfers
 	marks     *marks
 	fences    *fences
@@ -60,18 +63,11 @@ type Core struct {
 	session session
 	// onSynced is called with each session that has pulled the whole state of its primary.
 	onSynced func(now clock.Instant, s *session)
-	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
-	diskFails error
-	// diskMended is set when the disk works again, so that writes which did not count
-	// this node may end.
-	diskMended bool
 	// avoidPeer is the primary source of the last session, if that failed.
 	avoidPeer gossip.NodeID
 	forgetting
 	retaining
 	clocks *clocks
-	// dots is the highest sequence number of a change of this node (claims.go).
-	dots uint64
 
 	// shared is the newest run of entries made for sending: peers at the same position
 	// get the same message.
@@ -84,12 +80,22 @@ func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	e := &env{cfg: cfg}
 	ms := &members{env: e, byID: map[gossip.NodeID]*peer{}}
+	ck := &clocks{env: e, members: ms}
+	mk := &marks{empty: true}
+	ds := &deletions{env: e, of: map[string]*keyDeletions{}}
+	dk := &disk{env: e}
+	st := &store{}
+	vs := &values{env: e, members: ms, clocks: ck, marks: mk, deletions: ds, disk: dk, store: st}
 	c := &Core{
+		store:      st,
 		env:        e,
 		members:    ms,
 		transfers:  &transfers{env: e},
-		marks:      &marks{empty: true},
-		clocks:     &clocks{env: e, members: ms},
+		marks:      mk,
+		deletions:  ds,
+		disk:       dk,
+		values:     vs,
+		clocks:     ck,
 		fences:     &fences{env: e, members: ms, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
 		tracks:     map[gossip.NodeID]*track{},
@@ -97,7 +103,7 @@ func New(cfg Config) *Core {
 		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
 		forgetting: forgetting{pruneAt: clock.Never},
-		retaining:  retaining{deletions: deletions{of: map[string]*keyDeletions{}}, found: math.MaxUint64, expiryAt: clock.Never},
+		retaining:  retaining{found: math.MaxUint64, expiryAt: clock.Never},
 	}
 	c.proceed, c.onSetAside = c.advance, c.askAfterRemoval
 	c.onSynced = func(now clock.Instant, s *session) {
@@ -111,8 +117,8 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out, c.shared, c.now = out, nil, now
 	c.remote = false
 	c.steps++
-	if c.born == 0 {
-		c.born = now
+	if c.deletions.born == 0 {
+		c.deletions.born = now
 	}
 	switch ev := ev.(type) {
 	case Tick:
@@ -136,7 +142,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	default:
 		panic(fmt.Sprintf("replicator: unknown event %T", ev))
 	}
-	if c.diskMended {
+	if c.disk.mended {
 		c.onDiskMended(now)
 	}
 	c.onTime(now)
@@ -178,7 +184,7 @@ func (c *Core) onTime(now clock.Instant) {
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
 func (c *Core) Deadline() clock.Instant {
-	if c.diskMended {
+	if c.disk.mended {
 		return c.now
 	}
 	d := clock.Min(clock.Min(c.batchAt, c.expiryAt), clock.Min(c.gossipAt, c.pruneAt))
@@ -276,40 +282,40 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 
 func (ev *env) trace(e TraceEvent) { ev.out.Trace = append(ev.out.Trace, e) }
 
-// changed notes a change: delta was joined with the value; it is nil if the value was
+// noteChange notes a change: delta was joined with the value; it is nil if the value was
 // deleted.
-func (c *Core) changed(it *item, delta crdt.Value) {
-	c.noteDeletions(it, delta)
-	c.report(it)
+func (vs *values) noteChange(it *item, delta crdt.Value) {
+	vs.deletions.noteDeletions(it, delta)
+	vs.reportChange(it)
 }
 
-// report reports a key as changed, once per step.
-func (c *Core) report(it *item) {
-	if c.out == nil {
+// reportChange reports a key as changed, once per step.
+func (vs *values) reportChange(it *item) {
+	if vs.out == nil {
 		return // in Restore: no caller has seen an earlier state
 	}
-	if c.blunder != blunderOwnIdleness || !c.remote {
-		it.changedAt = c.now
+	if vs.blunder != blunderOwnIdleness || !vs.remote {
+		it.changedAt = vs.now
 	}
-	if it.marked != c.steps {
-		it.marked = c.steps
-		c.out.Changed = append(c.out.Changed, it.key)
+	if it.marked != vs.steps {
+		it.marked = vs.steps
+		vs.out.Changed = append(vs.out.Changed, it.key)
 	}
 }
 
 // take merges items that another replica sent. It returns false if one of them was
 // refused: then this replica must not confirm them.
-func (c *Core) take(p *peer, items []Item) (ok bool) {
-	return c.takeNoting(p, items, func(Refusal) {})
+func (vs *values) take(p *peer, items []Item) (ok bool) {
+	return vs.takeNoting(p, items, func(Refusal) {})
 }
 
 // takeNoting is take; it calls note with each refusal that the writer of an item must
 // receive.
-func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
+func (vs *values) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 	ok = true
-	c.marks.empty = c.marks.empty && len(items) == 0
+	vs.marks.empty = vs.marks.empty && len(items) == 0
 	for i := range items {
-		err := c.takeItem(p, &items[i], func(r Refusal) {
+		err := vs.takeItem(p, &items[i], func(r Refusal) {
 			r.Item = i
 			note(r)
 		})
@@ -320,20 +326,20 @@ func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 		e := TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()}
 		if ahead, is := err.(*replicator.AheadError); is {
 			e.Kind = TraceAhead
-			c.stats.Ahead++
+			vs.stats.Ahead++
 			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp << tickBits}, Wall: ahead.Wall})
 		} else {
-			c.stats.Refused++
+			vs.stats.Refused++
 		}
-		c.trace(e)
+		vs.trace(e)
 	}
 	return ok
 }
 
 // takeItem merges one item that a peer sent, or one of the own file if from is nil. It
 // calls note with refusals that the writer of the item must receive.
-func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
-	if err := c.roomFor(in); err != nil {
+func (vs *values) takeItem(from *peer, in *Item, note func(Refusal)) error {
+	if err := vs.checkRoom(in); err != nil {
 		return err
 	}
 	var v crdt.Value
@@ -343,28 +349,28 @@ func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 			return err
 		}
 	}
-	if err := c.checkClaims(from, v); err != nil {
+	if err := vs.checkClaims(from, v); err != nil {
 		return err
 	}
 	if err := malformed(in, v); err != nil {
 		return err
 	}
-	v, ahead := c.clocks.admitStamps(from, in.Key, v)
+	v, ahead := vs.clocks.admitStamps(from, in.Key, v)
 	if ahead != nil && emptied(v) {
 		return ahead
 	}
-	it := c.store.obtain(in.Key)
+	it := vs.store.obtain(in.Key)
 	if v != nil && it.gen == in.Gen {
 		staleIn(it, v, in.Era, note)
 	}
-	if c.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
+	if vs.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
 		if in.Era < it.era {
 			return nil
 		}
 		it.value = nil
 	}
-	if c.store.absorb(it, in.Gen, in.Era, v) {
-		c.changed(it, v)
+	if vs.store.absorb(it, in.Gen, in.Era, v) {
+		vs.noteChange(it, v)
 	}
 	if ahead != nil {
 		return ahead
@@ -372,19 +378,19 @@ func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 	return nil
 }
 
-// roomFor checks an item of another replica against twice the limits.
-func (c *Core) roomFor(in *Item) error {
-	l := &c.cfg.Limits
-	it := c.store.get(in.Key)
+// checkRoom checks an item of another replica against twice the limits.
+func (vs *values) checkRoom(in *Item) error {
+	l := &vs.cfg.Limits
+	it := vs.store.get(in.Key)
 	switch {
 	case len(in.Key) > l.KeyBytes*2:
 		return &replicator.LimitError{What: "KeyBytes", Limit: 2 * l.KeyBytes, Had: len(in.Key)}
-	case it == nil && c.store.keys >= 2*l.Keys:
-		return &replicator.LimitError{What: "Keys", Limit: 2 * l.Keys, Had: c.store.keys}
+	case it == nil && vs.store.keys >= 2*l.Keys:
+		return &replicator.LimitError{What: "Keys", Limit: 2 * l.Keys, Had: vs.store.keys}
 	case len(in.Bytes) > 2*l.ValueBytes || it != nil && it.bytes > 2*l.ValueBytes:
 		return &replicator.LimitError{What: "ValueBytes", Limit: 2 * l.ValueBytes, Had: len(in.Bytes)}
-	case c.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
-		return &replicator.LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: c.store.bytes}
+	case vs.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
+		return &replicator.LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: vs.store.bytes}
 	}
 	return nil
 }
@@ -393,7 +399,7 @@ func (c *Core) roomFor(in *Item) error {
 // Anti-entropy spreads them.
 func (c *Core) Restore(items []Item) error {
 	for i := range items {
-		if err := c.takeItem(nil, &items[i], func(Refusal) {}); err != nil {
+		if err := c.values.takeItem(nil, &items[i], func(Refusal) {}); err != nil {
 			return fmt.Errorf("key %q: %w", items[i].Key, err)
 		}
 	}

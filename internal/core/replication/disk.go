@@ -23,11 +23,21 @@ import (
 // No update mixes durable keys with keys in memory: its reply would wait for the disk, and
 // fail with it, although part of it needs none.
 
-// unmixed fails if some of ops need the disk and some do not.
-func (c *Core) unmixed(ops []plannedOp) error {
+// disk tells whether durable keys can be stored.
+type disk struct {
+	*env
+	// failure is why durable keys cannot be stored now, nil if they can.
+	failure error
+	// mended is set when the disk works again, so that writes which did not count this node
+	// may end.
+	mended bool
+}
+
+// checkUnmixed fails if some of ops need the disk and some do not.
+func (dk *disk) checkUnmixed(ops []plannedOp) error {
 	var e replicator.MixedError
 	for i := range ops {
-		if c.kept(ops[i].Key) {
+		if dk.kept(ops[i].Key) {
 			e.Durable = ops[i].Key
 		} else {
 			e.Memory = ops[i].Key
@@ -40,17 +50,17 @@ func (c *Core) unmixed(ops []plannedOp) error {
 }
 
 // keptAmong reports whether one of n keys is durable.
-func (c *Core) keptAmong(n int, key func(int) string) bool {
+func (dk *disk) keptAmong(n int, key func(int) string) bool {
 	for i := range n {
-		if c.cfg.Keep != nil && c.kept(key(i)) {
+		if dk.cfg.Keep != nil && dk.kept(key(i)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *Core) keptItems(items []Item) bool {
-	return c.keptAmong(len(items), func(i int) string { return items[i].Key })
+func (dk *disk) keptItems(items []Item) bool {
+	return dk.keptAmong(len(items), func(i int) string { return items[i].Key })
 }
 
 // sendStored sends a message, which rests on the disk if kept is true.
@@ -64,30 +74,30 @@ func (tr *transfers) sendStored(p *peer, m Message, kept bool) {
 // changes made meanwhile have been stored, or will be before messages that rest on the
 // disk go out (Reply.Disk).
 func (c *Core) DiskFails(why error) {
-	c.diskMended = c.diskFails != nil && why == nil
-	c.diskFails = why
+	c.disk.mended = c.disk.failure != nil && why == nil
+	c.disk.failure = why
 }
 
 // onDiskMended ends the writes that waited for this node's copy alone.
 func (c *Core) onDiskMended(now clock.Instant) {
-	c.diskMended = false
+	c.disk.mended = false
 	for _, r := range slices.Clone(c.writes) {
 		c.advance(now, r)
 	}
 }
 
-// storable fails if the disk is needed for a key, and fails.
-func (c *Core) storable(key string) error {
-	if c.diskFails == nil || !c.kept(key) {
+// checkStorable fails if the disk is needed for a key, and fails.
+func (dk *disk) checkStorable(key string) error {
+	if dk.failure == nil || !dk.kept(key) {
 		return nil
 	}
-	return &replicator.DiskError{Node: c.cfg.Self, Key: key, Cause: c.diskFails}
+	return &replicator.DiskError{Node: dk.cfg.Self, Key: key, Cause: dk.failure}
 }
 
 // storableAll reports whether all items of an entry can be stored.
-func (c *Core) storableAll(items []Item) bool {
+func (dk *disk) storableAll(items []Item) bool {
 	for i := range items {
-		if c.storable(items[i].Key) != nil {
+		if dk.checkStorable(items[i].Key) != nil {
 			return false
 		}
 	}

@@ -62,7 +62,7 @@ func (c *Core) applyDrop(d *Drop) {
 		}
 	case it.gen < d.Gen:
 		// Written here before this replica had a deletion that all peers had applied.
-		c.vanish(it)
+		c.values.vanish(it)
 	default:
 		if c.blunder == blunderNoRebase && it.value != nil {
 			return
@@ -75,17 +75,17 @@ func (c *Core) applyDrop(d *Drop) {
 			return
 		}
 		c.store.settle(it)
-		c.noteDeletions(it, it.value)
+		c.deletions.noteDeletions(it, it.value)
 	}
 }
 
 // vanish removes an item as if its key had never existed.
-func (c *Core) vanish(it *item) {
+func (vs *values) vanish(it *item) {
 	if it.value != nil {
-		c.report(it)
+		vs.reportChange(it)
 	}
-	c.deletions.forget(it.key)
-	c.store.remove(it)
+	vs.deletions.forget(it.key)
+	vs.store.remove(it)
 }
 
 // dropEnded forgets a durable key. A key that was created again stays as it is: old files
@@ -94,7 +94,7 @@ func (c *Core) dropEnded(d *Drop, it *item) {
 	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
 		return
 	}
-	c.vanish(it)
+	c.values.vanish(it)
 	c.stats.Pruned++
 	c.out.Forgotten = append(c.out.Forgotten, it.key)
 }

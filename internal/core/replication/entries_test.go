@@ -250,11 +250,11 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 	d.run(10 * time.Second)
 	d.do(0, replicator.Local, d.end(0, "b"), operation.Op{Key: "keep/s", Delete: true})
 	d.run(20 * time.Second)
-	want := slices.Concat(d.core(0).Deletions("keep/m"), d.core(0).Deletions("keep/s"))
+	want := slices.Concat(d.core(0).deletions.records("keep/m"), d.core(0).deletions.records("keep/s"))
 	d.stop(0)
 	d.pause(time.Hour)
 	d.boot(0)
-	got := slices.Concat(d.core(0).Deletions("keep/m"), d.core(0).Deletions("keep/s"))
+	got := slices.Concat(d.core(0).deletions.records("keep/m"), d.core(0).deletions.records("keep/s"))
 	if len(got) != 3 || !slices.Equal(got, want) {
 		t.Errorf("%v, was %v", got, want)
 	}
@@ -308,7 +308,7 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	items := []Item{full(d.core(0).store.get("keep/m"))}
 	d.cut = nil
 	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).marks.floor, Horizon: d.core(2).marks.horizon, Items: items}})
-	if got := d.core(2).Deletions("keep/m"); len(got) != 1 || got[0].Entry != "c" {
+	if got := d.core(2).deletions.records("keep/m"); len(got) != 1 || got[0].Entry != "c" {
 		t.Errorf("%v", got)
 	}
 	if got := d.keys(); got != "keep/m[b:e]" || d.tombs() != 3 {

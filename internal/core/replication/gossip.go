@@ -55,7 +55,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	}
 	c.transfers.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.marks.fresh, Dots: c.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
+		MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.marks.fresh, Dots: c.values.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
 }
 
 // vector returns the applied entries of every stream, sorted by node.
@@ -100,7 +100,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		}
 		return
 	}
-	c.compareDeletions(p, m.Deletions)
+	c.deletions.compare(p, m.Deletions)
 	if m.Root == c.store.root {
 		p.differed = 0
 		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)

@@ -93,7 +93,7 @@ func (c *Core) giveUp(r *request) {
 		c.finish(r, r.ahead)
 		return
 	case !c.counts(r)(c.cfg.Self):
-		c.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, c.diskFails))
+		c.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, c.disk.failure))
 		return
 	}
 	c.finish(r, err)

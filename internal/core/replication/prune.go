@@ -241,7 +241,7 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 
 func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	if c.kept(it.key) {
-		return c.expiredUnder(it)
+		return c.deletions.expiredUnder(it)
 	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
@@ -469,7 +469,7 @@ func (c *Core) deleteIdle(now clock.Instant) {
 				continue
 			}
 			c.store.absorb(it, it.gen+1, 0, nil)
-			c.changed(it, nil)
+			c.values.noteChange(it, nil)
 			c.stats.Expired++
 			c.trace(TraceEvent{Kind: TraceExpired, Key: it.key})
 			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen})

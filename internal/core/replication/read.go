@@ -35,7 +35,7 @@ func (c *Core) onRead(now clock.Instant, ev Read) {
 		c.reply(r.id, r.values, nil)
 		return
 	}
-	r.disk = c.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
+	r.disk = c.disk.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
 	c.begin(now, r, ev.Deadline)
 	c.startReading(now, r)
 }
@@ -71,7 +71,7 @@ func (c *Core) ask(r *request, to []gossip.NodeID) {
 }
 
 func (c *Core) readRequest(r *request) *ReadRequest {
-	m := &ReadRequest{Epoch: c.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
+	m := &ReadRequest{Epoch: c.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.values.larges(r.keys)}
 	for i, k := range r.keys {
 		m.Prints[i] = c.store.print(k)
 	}
@@ -135,18 +135,18 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 		if it.print == m.Prints[i] {
 			continue
 		}
-		if _, v := c.partial(k); v != nil && slices.Contains(m.Large, i) {
+		if _, v := c.values.partial(k); v != nil && slices.Contains(m.Large, i) {
 			out.Withheld = append(out.Withheld, i)
 		} else {
 			out.Items = append(out.Items, full(it))
 			c.stats.ValuesSent++
 		}
 	}
-	c.transfers.sendStored(p, out, c.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
+	c.transfers.sendStored(p, out, c.disk.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
 }
 
 func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
-	took := c.take(p, m.Items)
+	took := c.values.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
 	r := c.requests[m.ID]
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
@@ -227,7 +227,7 @@ func (c *Core) repairsFor(r *request) []Item {
 		for _, held := range r.held { // order-free: any of them will do
 			stale = stale || held[i] != r.prints[i]
 		}
-		if _, large := c.partial(k); large != nil {
+		if _, large := c.values.partial(k); large != nil {
 			continue
 		}
 		if it := c.store.get(k); stale && it != nil {
@@ -250,14 +250,14 @@ func (c *Core) hold(r *request, p *peer, epoch gossip.Epoch) {
 }
 
 func (c *Core) onRepair(p *peer, m *Repair) {
-	if !c.take(p, m.Items) {
+	if !c.values.take(p, m.Items) {
 		return
 	}
 	c.stats.ValuesReceived += uint64(len(m.Items))
-	if !c.storableAll(m.Items) {
+	if !c.disk.storableAll(m.Items) {
 		return
 	}
-	c.transfers.sendStored(p, &RepairAck{Epoch: c.members.epoch, ID: m.ID}, c.keptItems(m.Items))
+	c.transfers.sendStored(p, &RepairAck{Epoch: c.members.epoch, ID: m.ID}, c.disk.keptItems(m.Items))
 }
 
 func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {

@@ -83,9 +83,9 @@ func (r *request) exchangeWith(id gossip.NodeID, index int) *exchange {
 }
 
 // larges returns the numbers of the keys whose values can be compared in parts.
-func (c *Core) larges(keys []string) (out []int) {
+func (vs *values) larges(keys []string) (out []int) {
 	for i, k := range keys {
-		if _, v := c.partial(k); v != nil {
+		if _, v := vs.partial(k); v != nil {
 			out = append(out, i)
 		}
 	}
@@ -118,7 +118,7 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 
 // compareParts asks a member for the parts in which its value differs.
 func (c *Core) compareParts(p *peer, r *request, index int) bool {
-	it, v := c.partial(r.keys[index])
+	it, v := c.values.partial(r.keys[index])
 	if v == nil {
 		return false
 	}
@@ -135,12 +135,12 @@ func (c *Core) compareParts(p *peer, r *request, index int) bool {
 
 func (c *Core) onReadParts(p *peer, m *ReadParts) {
 	out := &PartsResult{Floor: c.marks.floor, Horizon: c.marks.horizon, Epoch: c.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
-	out.Items, out.Differ = c.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
+	out.Items, out.Differ = c.values.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
 	c.transfers.sendStored(p, out, c.kept(m.Key))
 }
 
 func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
-	took := c.take(p, m.Items)
+	took := c.values.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
 	r := c.requests[m.ID]
 	if r == nil || r.phase == writing || m.Round != r.round || !took {
@@ -177,7 +177,7 @@ func (c *Core) repair(r *request, p *peer) {
 	}
 	items, waits := slices.Clip(r.repairs), false
 	for i, k := range r.keys {
-		it, v := c.partial(k)
+		it, v := c.values.partial(k)
 		if v == nil || r.held[p.id][i] == r.prints[i] {
 			continue
 		}
@@ -254,9 +254,9 @@ type FetchParts struct {
 func (*FetchParts) message() {}
 
 // partial returns the value of a key if it must be compared in parts.
-func (c *Core) partial(key string) (it *item, v crdt.Partial) {
-	it = c.store.get(key)
-	if it == nil || it.bytes < c.cfg.partialMin {
+func (vs *values) partial(key string) (it *item, v crdt.Partial) {
+	it = vs.store.get(key)
+	if it == nil || it.bytes < vs.cfg.partialMin {
 		return nil, nil
 	}
 	v, ok := it.value.(crdt.Partial)
@@ -272,7 +272,7 @@ func partsOf(size int) int { return min(1<<bits.Len(uint(size/partBytes)), parts
 // askParts returns the question for the parts of a key, or nil if it must be fetched
 // whole.
 func (c *Core) askParts(key string) *FetchParts {
-	it, v := c.partial(key)
+	it, v := c.values.partial(key)
 	if v == nil {
 		return nil
 	}
@@ -285,23 +285,23 @@ func (c *Core) askParts(key string) *FetchParts {
 
 func (c *Core) onFetchParts(p *peer, m *FetchParts) {
 	out := &Values{Floor: c.marks.floor, Horizon: c.marks.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
-	out.Items, _ = c.beyond(m)
+	out.Items, _ = c.values.beyond(m)
 	c.transfers.send(p, out)
 }
 
 // beyond answers a question for parts: with the parts that differ and their bitmap, with
 // the whole value if the two cannot be compared so, or with nothing if the key does not
 // exist.
-func (c *Core) beyond(m *FetchParts) (items []Item, differ []byte) {
-	it := c.store.get(m.Key)
+func (vs *values) beyond(m *FetchParts) (items []Item, differ []byte) {
+	it := vs.store.get(m.Key)
 	if it == nil {
 		return nil, nil
 	}
 	if in, differ := partsBeyond(it, m); in != nil {
-		c.stats.PartsSent++
+		vs.stats.PartsSent++
 		return []Item{*in}, differ
 	}
-	c.stats.ValuesSent++
+	vs.stats.ValuesSent++
 	return []Item{full(it)}, nil
 }
 

@@ -96,7 +96,7 @@ func (r *request) isRead() bool { return !r.update }
 func (c *Core) counts(r *request) func(gossip.NodeID) bool {
 	return func(id gossip.NodeID) bool {
 		if id == c.cfg.Self {
-			return c.diskFails == nil || r.entry == nil || c.storableAll(r.entry.Items)
+			return c.disk.failure == nil || r.entry == nil || c.disk.storableAll(r.entry.Items)
 		}
 		epoch, ok := r.answers[id]
 		return ok && (epoch <= c.members.epoch || c.blunder == blunderLaterView)

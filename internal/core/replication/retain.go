@@ -91,7 +91,6 @@ const evenMargin = 10 * time.Minute
 // Invariant: deletions has those under durable keys; fresh only while no state was taken
 // from peers.
 type retaining struct {
-	deletions deletions
 	// current as in Memory. found is current as the file had
 	// it, restored are the keys that came from it. Without a file no key is stale.
 	current   uint64
@@ -100,28 +99,25 @@ type retaining struct {
 	heardFrom map[gossip.NodeID]bool
 	// onSetAside is called after keys of the file have been removed.
 	onSetAside func(now clock.Instant)
-	// livedBefore is Lived at the start of the core.
-	livedBefore uint64
-	born        clock.Instant
-	expiryAt    clock.Instant
+	expiryAt   clock.Instant
 }
 
 func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
 
 func (ev *env) wallAt(at clock.Instant) uint64 { return ev.cfg.WallMillis + millis(at.Sub(0)) }
 
-func (c *Core) lived() uint64 { return c.livedBefore + millis(c.now.Sub(c.born)) }
+func (s *deletions) lived() uint64 { return s.livedBefore + millis(s.now.Sub(s.born)) }
 
 // Recall sets the header and the deletions of a file, after Restore and before the first
 // Step.
 func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
-	c.now, c.born = now, now
-	c.current, c.marks.horizon, c.marks.minGeneration, c.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
+	c.now, c.deletions.born = now, now
+	c.current, c.marks.horizon, c.marks.minGeneration, c.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
 	if c.blunder != blunderNoForgottenStamp {
 		c.marks.maxForgottenStamp, c.marks.inherited, c.marks.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	}
 	c.found = max(m.Current, m.Horizon)
-	c.restoreDeletions(m.Lived, ended, c.found)
+	c.deletions.restore(m.Lived, ended, c.found)
 	for i := range c.store.buckets {
 		for key := range c.store.buckets[i].items {
 			if c.kept(key) {
@@ -142,7 +138,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
 func (c *Core) Memory(now clock.Instant) Memory {
 	c.now = max(c.now, now)
 	c.moveOn()
-	return Memory{Current: c.current, Horizon: c.marks.horizon, MinGeneration: c.marks.minGeneration, Lived: c.lived(), MaxForgottenStamp: c.marks.maxForgottenStamp}
+	return Memory{Current: c.current, Horizon: c.marks.horizon, MinGeneration: c.marks.minGeneration, Lived: c.deletions.lived(), MaxForgottenStamp: c.marks.maxForgottenStamp}
 }
 
 // moveOn brings current up to date.
@@ -161,31 +157,31 @@ func (c *Core) moveOn() {
 }
 
 // expired reports whether a deletion under a durable key may be forgotten.
-func (c *Core) expired(e deletion) bool {
-	age, settled := c.lived()-e.lived, 2*millis(c.cfg.evenMargin)
-	if c.blunder == blunderWallAge {
-		age = c.wallAt(c.now) - e.since
+func (s *deletions) expired(e deletion) bool {
+	age, settled := s.lived()-e.lived, 2*millis(s.cfg.evenMargin)
+	if s.blunder == blunderWallAge {
+		age = s.wallAt(s.now) - e.since
 	}
-	over := c.deletions.n > c.cfg.Limits.Tombstones
-	return age >= millis(c.cfg.Retain) && c.cfg.Retain > 0 || over && age >= settled
+	over := s.n > s.cfg.Limits.Tombstones
+	return age >= millis(s.cfg.Retain) && s.cfg.Retain > 0 || over && age >= settled
 }
 
 // expiredUnder returns the expired deletions under a durable key: its own, or those of
 // entries of its map, as many as fit into one drop.
-func (c *Core) expiredUnder(it *item) (d Drop, ok bool) {
-	e := c.deletions.of[it.key]
+func (s *deletions) expiredUnder(it *item) (d Drop, ok bool) {
+	e := s.of[it.key]
 	switch {
 	case e == nil:
 		return d, false
 	case e.whole.print != 0:
-		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, c.expired(e.whole)
+		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, s.expired(e.whole)
 	}
-	e.look(c.expired)
+	e.look(s.expired)
 	d = Drop{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Since: 1}
 	m, _ := it.value.(*entryMap)
-	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Deletions) < dropDeletionsMax && size < c.cfg.Limits.FrameBytes/4; i-- {
+	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Deletions) < dropDeletionsMax && size < s.cfg.Limits.FrameBytes/4; i-- {
 		entry := e.due[i]
-		if x, still := e.inside[entry]; still && c.expired(x) {
+		if x, still := e.inside[entry]; still && s.expired(x) {
 			stamp, _ := m.Stamp(entry)
 			d.Deletions, d.Since = append(d.Deletions, entryDeletion{entry, stamp}), max(d.Since, x.since)
 			size += len(entry) + entryDeletionBytes
@@ -234,7 +230,7 @@ func (c *Core) planExpiry() {
 func (c *Core) markExpired() {
 	c.expiryAt = clock.Never
 	for key, e := range c.deletions.of { // order-free: marks only
-		if e.whole.print != 0 && c.expired(e.whole) || e.whole.print == 0 && c.expired(deletion{lived: e.oldest}) {
+		if e.whole.print != 0 && c.deletions.expired(e.whole) || e.whole.print == 0 && c.deletions.expired(deletion{lived: e.oldest}) {
 			c.store.suspect(&c.store.buckets[bucketOf(c.store.get(key).hash)])
 		}
 	}
@@ -294,7 +290,7 @@ func (c *Core) raiseHorizon(horizon, base uint64) {
 // setAside removes the keys that came from the file.
 func (c *Core) setAside() {
 	for _, key := range c.restored {
-		c.vanish(c.store.get(key))
+		c.values.vanish(c.store.get(key))
 	}
 	c.stats.SetAside += uint64(len(c.restored))
 	c.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(c.restored)})
@@ -302,7 +298,7 @@ func (c *Core) setAside() {
 	c.restored, c.found = nil, math.MaxUint64
 	for i := range c.marks.own {
 		// It has been decoded here before.
-		_ = c.takeItem(nil, &c.marks.own[i], func(Refusal) {})
+		_ = c.values.takeItem(nil, &c.marks.own[i], func(Refusal) {})
 	}
 	c.onSetAside(c.now)
 }
@@ -360,9 +356,13 @@ const deletionsQuiet = 10 * time.Second
 //
 // Invariant: n counts them; sums has the sum of their prints, by the first bits of these.
 type deletions struct {
-	of   map[string]*keyDeletions
-	n    int
-	sums [deletionParts]uint64
+	*env
+	// livedBefore is Lived at the start of the core.
+	livedBefore uint64
+	born        clock.Instant
+	of          map[string]*keyDeletions
+	n           int
+	sums        [deletionParts]uint64
 	// movedAt is when they last changed.
 	movedAt clock.Instant
 }
@@ -402,15 +402,15 @@ func (s *deletions) forgetInside(key, entry string) {
 }
 
 // addDeletion notes a deletion of the present.
-func (c *Core) addDeletion(it *item, entry string, print uint64) {
-	e := c.deletions.of[it.key]
+func (s *deletions) addDeletion(it *item, entry string, print uint64) {
+	e := s.of[it.key]
 	if e == nil {
 		e = &keyDeletions{gen: it.gen, era: it.era, oldest: math.MaxUint64}
-		c.deletions.of[it.key] = e
+		s.of[it.key] = e
 	}
-	x := deletion{c.wallAt(c.now), c.lived(), print}
-	c.deletions.count(x, 1)
-	c.deletions.movedAt = c.now
+	x := deletion{s.wallAt(s.now), s.lived(), print}
+	s.count(x, 1)
+	s.movedAt = s.now
 	if it.value == nil {
 		e.whole = x
 		return
@@ -424,19 +424,19 @@ func (c *Core) addDeletion(it *item, entry string, print uint64) {
 
 // noteDeletions updates the deletions under an item after a change; delta was joined with
 // its value, and is nil if the value was deleted.
-func (c *Core) noteDeletions(it *item, delta crdt.Value) {
-	if !c.kept(it.key) {
+func (s *deletions) noteDeletions(it *item, delta crdt.Value) {
+	if !s.kept(it.key) {
 		return
 	}
 	m, isMap := it.value.(*entryMap)
-	if e := c.deletions.of[it.key]; e != nil && (e.gen != it.gen || e.era != it.era || !isMap || e.whole.print != 0) {
-		c.deletions.forget(it.key)
+	if e := s.of[it.key]; e != nil && (e.gen != it.gen || e.era != it.era || !isMap || e.whole.print != 0) {
+		s.forget(it.key)
 		if e.era != it.era && isMap {
 			delta = it.value // all have other stamps
 		}
 	}
 	if it.value == nil {
-		c.addDeletion(it, "", it.print)
+		s.addDeletion(it, "", it.print)
 		return
 	}
 	d, ok := delta.(*entryMap)
@@ -444,26 +444,26 @@ func (c *Core) noteDeletions(it *item, delta crdt.Value) {
 		return
 	}
 	for k := range d.All() { // order-free: each by itself
-		c.noteInside(it, m, k)
+		s.noteInside(it, m, k)
 	}
 	for k := range d.Deleted() { // order-free: each by itself
-		c.noteInside(it, m, k)
+		s.noteInside(it, m, k)
 	}
 }
 
 // noteInside updates the deletion of one entry.
-func (c *Core) noteInside(it *item, m *entryMap, entry string) {
+func (s *deletions) noteInside(it *item, m *entryMap, entry string) {
 	if _, live := m.Get(entry); live {
-		c.deletions.forgetInside(it.key, entry)
+		s.forgetInside(it.key, entry)
 		return
 	}
 	stamp, _ := m.Stamp(entry)
 	print := entryPrint(it, entry, stamp)
-	if e := c.deletions.of[it.key]; e != nil && e.inside[entry].print == print {
+	if e := s.of[it.key]; e != nil && e.inside[entry].print == print {
 		return
 	}
-	c.deletions.forgetInside(it.key, entry)
-	c.addDeletion(it, entry, print)
+	s.forgetInside(it.key, entry)
+	s.addDeletion(it, entry, print)
 }
 
 // entryPrint is the fingerprint of an entry's tombstone.
@@ -472,10 +472,9 @@ func entryPrint(it *item, entry string, s crdt.Stamp) uint64 {
 	return fingerprint(h, it.gen, crdt.KindLWWMap, fingerprint(s.Time, s.Seq, 0, uint64(s.Node)))
 }
 
-// Deletions describes the deletions under a durable key: its own, or those of entries of its
-// map, in the order of their names. There are none under a key that is not durable.
-func (c *Core) Deletions(key string) (out []DeletionRecord) {
-	e := c.deletions.of[key]
+// records describes the deletions under a durable key, sorted by entry.
+func (s *deletions) records(key string) (out []DeletionRecord) {
+	e := s.of[key]
 	if e == nil {
 		return nil
 	}
@@ -489,11 +488,11 @@ func (c *Core) Deletions(key string) (out []DeletionRecord) {
 	return out
 }
 
-// restoreDeletions sets the ages of the deletions that a file has. All remaining ones
+// restore sets the ages of the deletions that a file has. All remaining ones
 // under keys of the file count as new.
-func (c *Core) restoreDeletions(lived uint64, ended []DeletionRecord, found uint64) {
-	young := func(x *deletion) { x.since, x.lived = c.wallAt(c.now), lived }
-	for _, e := range c.deletions.of { // order-free: each by itself
+func (s *deletions) restore(lived uint64, ended []DeletionRecord, found uint64) {
+	young := func(x *deletion) { x.since, x.lived = s.wallAt(s.now), lived }
+	for _, e := range s.of { // order-free: each by itself
 		young(&e.whole)
 		for entry, x := range e.inside { // order-free: each by itself
 			young(&x)
@@ -501,13 +500,13 @@ func (c *Core) restoreDeletions(lived uint64, ended []DeletionRecord, found uint
 		}
 		e.oldest = lived
 	}
-	if c.blunder == blunderNewAges {
+	if s.blunder == blunderNewAges {
 		return
 	}
 	for _, f := range ended {
-		e := c.deletions.of[f.Key]
+		e := s.of[f.Key]
 		// A deletion that peers may lack counts as new, too.
-		if e == nil || f.Since > found && c.blunder != blunderUnconfirmed {
+		if e == nil || f.Since > found && s.blunder != blunderUnconfirmed {
 			continue
 		}
 		old := min(f.Lived, lived)
@@ -533,15 +532,15 @@ func (s *deletions) statusSums(quiet bool) []uint64 {
 	return []uint64{total}
 }
 
-// compareDeletions notes which parts of a peer's deletions equal the own ones.
-func (c *Core) compareDeletions(p *peer, sums []uint64) {
-	mine := c.deletions.statusSums(len(sums) == 1)
+// compare notes which parts of a peer's deletions equal the own ones.
+func (s *deletions) compare(p *peer, sums []uint64) {
+	mine := s.statusSums(len(sums) == 1)
 	if len(sums) != len(mine) {
 		return
 	}
 	for i := range p.evenAt {
-		if at := i * len(mine) / deletionParts; sums[at] == mine[at] || c.blunder == blunderAnyEven {
-			p.evenAt[i] = c.now
+		if at := i * len(mine) / deletionParts; sums[at] == mine[at] || s.blunder == blunderAnyEven {
+			p.evenAt[i] = s.now
 		}
 	}
 }

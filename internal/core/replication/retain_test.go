@@ -81,7 +81,7 @@ func (d *disks) save(slot int) {
 	for _, key := range c.KeptKeys() {
 		in, _ := c.State(key)
 		f.items = append(f.items, in)
-		f.ended = append(f.ended, c.Deletions(key)...)
+		f.ended = append(f.ended, c.deletions.records(key)...)
 	}
 	f.mem = c.Memory(d.now)
 	d.files[slot] = f

@@ -203,7 +203,7 @@ func (c *Core) fetchFrom(now clock.Instant, l *source) bool {
 // fetched in parts goes alone.
 func (c *Core) countOwn(n int) int {
 	for i, w := range c.session.own[:n] {
-		if _, v := c.partial(w.key); v != nil {
+		if _, v := c.values.partial(w.key); v != nil {
 			return max(i, 1)
 		}
 	}
@@ -292,7 +292,7 @@ func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
 	s.next = max(s.next+1, m.Next)
 	for i, k := range m.Keys {
 		if c.store.print(k) != m.Prints[i] {
-			_, v := c.partial(k)
+			_, v := c.values.partial(k)
 			c.requeueKeys([]wanted{{k, m.Prints[i]}}, v != nil)
 		}
 	}
@@ -300,7 +300,7 @@ func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
 }
 
 func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
-	took := c.take(p, m.Items)
+	took := c.values.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
 	a, ok := c.closeQuestion(now, p, m.Session, m.Ask)
 	switch {

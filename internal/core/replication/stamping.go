@@ -92,26 +92,26 @@ func (n *Newest) join(o Newest) {
 }
 
 // newestOf returns the state of a key at this replica.
-func (c *Core) newestOf(key string, entries []string) Newest {
+func (vs *values) newestOf(key string, entries []string) Newest {
 	out := Newest{Times: make([]uint64, len(entries))}
-	it := c.store.get(key)
+	it := vs.store.get(key)
 	if it != nil {
 		out.Gen, out.Era, out.Live = it.gen, it.era, it.value != nil
 	}
 	for i, e := range entries {
-		out.Times[i] = c.newestTime(it, e)
+		out.Times[i] = vs.newestTime(it, e)
 	}
 	return out
 }
 
-func (c *Core) newestTime(it *item, entry string) uint64 {
+func (vs *values) newestTime(it *item, entry string) uint64 {
 	if it == nil || it.value == nil {
-		return c.marks.inherited
+		return vs.marks.inherited
 	}
-	inherited, least := c.marks.inherited, uint64(0)
+	inherited, least := vs.marks.inherited, uint64(0)
 	if it.era > 0 {
 		least = eraTimes
-		if wall := c.clocks.judgingWall(); tooFar(inherited, wall) { // of an earlier era
+		if wall := vs.clocks.judgingWall(); tooFar(inherited, wall) { // of an earlier era
 			inherited = (wall + millis(aheadMax/2)) << tickBits
 		}
 	}
@@ -148,7 +148,7 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 	r.phase, r.asks = stamping, asks
 	r.newest = make([]Newest, len(asks))
 	for i := range asks {
-		r.newest[i] = c.newestOf(asks[i].Key, asks[i].Entries)
+		r.newest[i] = c.values.newestOf(asks[i].Key, asks[i].Entries)
 	}
 	c.restart(now, r)
 	c.ask(r, targets(c.members.quorums(r.level), c.counts(r), c.members.linked))
@@ -158,7 +158,7 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
 	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, ID: m.ID, Round: m.Round, Wall: c.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
-		out.Newest[i] = c.newestOf(a.Key, a.Entries)
+		out.Newest[i] = c.values.newestOf(a.Key, a.Entries)
 	}
 	c.transfers.send(p, out)
 }
@@ -195,7 +195,7 @@ func (c *Core) writeAbove(now clock.Instant, r *request) {
 		if it := c.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
 			it = c.store.obtain(a.Key)
 			if c.store.absorb(it, r.newest[i].Gen, 0, nil) {
-				c.changed(it, nil)
+				c.values.noteChange(it, nil)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	if !op.Delete && len(p.Entries) == 0 {
 		return Newest{}, nil
 	}
-	n := c.newestOf(op.Key, p.Entries)
+	n := c.values.newestOf(op.Key, p.Entries)
 	for j, a := range r.asks {
 		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) && c.blunder != blunderOwnStamps {
 			n.join(r.newest[j])

@@ -127,15 +127,15 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 	ack := &Ack{Epoch: c.members.epoch, From: m.From, To: to}
 	kept := false
 	for i, e := range m.Entries {
-		kept = kept || c.keptItems(e.Items)
+		kept = kept || c.disk.keptItems(e.Items)
 		seq := m.From + uint64(i)
 		higher, ok := c.fences.check(p.id, m.Epoch, e.Fence)
-		took := c.takeNoting(p, e.Items, func(r Refusal) {
+		took := c.values.takeNoting(p, e.Items, func(r Refusal) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
 		})
 		// An entry that cannot be applied is refused without a term.
-		if !took || !ok || !c.storableAll(e.Items) {
+		if !took || !ok || !c.disk.storableAll(e.Items) {
 			ack.Refused = append(ack.Refused, Refusal{Seq: seq, Higher: higher})
 		}
 	}

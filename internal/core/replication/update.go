@@ -22,7 +22,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 	}
 	plans, err := c.plan(ops)
 	if err == nil {
-		err = c.unmixed(ops)
+		err = c.disk.checkUnmixed(ops)
 	}
 	if err != nil {
 		releaseAll(ops)
@@ -30,7 +30,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 		return
 	}
 	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: ops,
-		disk: c.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
+		disk: c.disk.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
 	if !u.Level.Alone() && len(ops) > 0 {
 		c.begin(now, r, u.Deadline)
 		if asks := asksOf(ops, plans); len(asks) > 0 {
@@ -101,7 +101,7 @@ func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
 		if len(op.Key) > l.KeyBytes {
 			return nil, &replicator.LimitError{What: "KeyBytes", Limit: l.KeyBytes, Had: len(op.Key)}
 		}
-		if err := c.storable(op.Key); err != nil {
+		if err := c.disk.checkStorable(op.Key); err != nil {
 			return nil, err
 		}
 		it := c.store.get(op.Key)
@@ -115,7 +115,7 @@ func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
 		if err == nil {
 			err = c.checkFixed(op, &p, it)
 		}
-		if err == nil && it != nil && c.dots >= ownDotsMax {
+		if err == nil && it != nil && c.values.dots >= ownDotsMax {
 			err = checkOwnDots(c.cfg.Self, it.value)
 		}
 		if err != nil {
@@ -181,7 +181,7 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 		}
 		c.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
 		it.written = it.version
-		c.changed(it, nil)
+		c.values.noteChange(it, nil)
 		return &Item{Key: it.key, Gen: it.gen}
 	}
 	if p.Apply == nil && p.Stamped == nil {
@@ -213,10 +213,10 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 		it.gen = max(c.marks.minGeneration, it.gen)
 	}
 	it.value, it.era = v, era
-	c.noteOwnDots(d)
+	c.values.noteOwnDots(d)
 	c.store.settle(it)
 	it.written = it.version
-	c.changed(it, d)
+	c.values.noteChange(it, d)
 	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
 
