@@ -174,7 +174,7 @@ const (
 func (c *Core) Peers() []figures.Replica {
 	out := make([]figures.Replica, 0, len(c.members.peers))
 	for _, p := range c.members.peers {
-		out = append(out, figures.Replica{ID: p.id, Down: p.down, Lag: c.log.last() - p.acked, CaughtUp: p.caughtUp >= c.members.epoch})
+		out = append(out, figures.Replica{ID: p.id, Down: p.down, Lag: c.stream.log.last() - p.acked, CaughtUp: p.caughtUp >= c.members.epoch})
 	}
 	return out
 }

@@ -296,24 +296,24 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 	c.values.noteChange(it, v)
 	c.stats.Restamped += n
 	c.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
-	c.voidLogged(it.key)
-	c.append(c.now, &Entry{Items: []Item{full(it)}})
+	c.stream.voidLogged(it.key)
+	c.stream.appendEntry(c.now, &Entry{Items: []Item{full(it)}})
 }
 
 // voidLogged removes a key from the own entries that have been logged. None has been
 // sent.
-func (c *Core) voidLogged(key string) {
+func (st *stream) voidLogged(key string) {
 	of := func(in Item) bool { return in.Key == key }
-	for i, e := range c.log.entries {
+	for i, e := range st.log.entries {
 		if !slices.ContainsFunc(e.Items, of) {
 			continue
 		}
-		c.log.bytes -= e.size()
+		st.log.bytes -= e.size()
 		e = &Entry{Fence: e.Fence, Items: slices.DeleteFunc(slices.Clone(e.Items), of)}
-		c.log.bytes += e.size()
-		c.log.entries[i] = e
+		st.log.bytes += e.size()
+		st.log.entries[i] = e
 	}
-	c.marks.own = slices.DeleteFunc(c.marks.own, of)
+	st.marks.own = slices.DeleteFunc(st.marks.own, of)
 }
 
 // Eras

@@ -273,7 +273,7 @@ func TestChangeOfADeadWriterSpreads(t *testing.T) {
 	t.Logf("everywhere %v after the view", took)
 	w.run(3 * time.Second)
 	for _, id := range w.order {
-		if _, still := w.nodes[id].core.tracks[1]; still {
+		if _, still := w.nodes[id].core.stream.tracks[1]; still {
 			t.Errorf("node %v still keeps the stream of a node that is gone", id)
 		}
 	}

@@ -38,14 +38,11 @@ type Core struct {
 	deletions *deletions
 	disk      *disk
 	values    *values
+	stream    *stream
 	transfers *transfers
 	marks     *marks
 	fences    *fences
 	held      heldReads
-	log       ownLog
-	// tracks holds, for every node's stream but the own one, the entries that were
-	// applied.
-	tracks map[gossip.NodeID]*track
 
 	requests map[RequestID]*request
 	// writes are the requests that wait for entries, in the order of their numbers. Ended
@@ -56,7 +53,6 @@ type Core struct {
 	// proceed moves a request on after an answer (advance).
 	proceed func(now clock.Instant, r *request)
 
-	batchAt  clock.Instant
 	gossipAt clock.Instant
 	// round counts anti-entropy rounds.
 	round   uint64
@@ -68,10 +64,6 @@ type Core struct {
 	forgetting
 	retaining
 	clocks *clocks
-
-	// shared is the newest run of entries made for sending: peers at the same position
-	// get the same message.
-	shared *Deltas
 }
 
 // New returns a core without keys and without a view: until the first
@@ -86,21 +78,23 @@ func New(cfg Config) *Core {
 	dk := &disk{env: e}
 	st := &store{}
 	vs := &values{env: e, members: ms, clocks: ck, marks: mk, deletions: ds, disk: dk, store: st}
+	fs := &fences{env: e, members: ms, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs}
+	tr := &transfers{env: e}
+	sm := &stream{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs,
+		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
 	c := &Core{
+		stream:     sm,
 		store:      st,
 		env:        e,
 		members:    ms,
-		transfers:  &transfers{env: e},
+		transfers:  tr,
 		marks:      mk,
 		deletions:  ds,
 		disk:       dk,
 		values:     vs,
 		clocks:     ck,
-		fences:     &fences{env: e, members: ms, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
-		log:        ownLog{first: 1},
-		tracks:     map[gossip.NodeID]*track{},
+		fences:     fs,
 		requests:   map[RequestID]*request{},
-		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
 		forgetting: forgetting{pruneAt: clock.Never},
 		retaining:  retaining{found: math.MaxUint64, expiryAt: clock.Never},
@@ -114,7 +108,7 @@ func New(cfg Config) *Core {
 
 // Step handles one event. Between calls now must not go back.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
-	c.out, c.shared, c.now = out, nil, now
+	c.out, c.stream.shared, c.now = out, nil, now
 	c.remote = false
 	c.steps++
 	if c.deletions.born == 0 {
@@ -151,15 +145,15 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 
 // onTime does all that is due. It runs in every step, so a late Tick only delays.
 func (c *Core) onTime(now clock.Instant) {
-	if !now.Before(c.batchAt) {
-		c.batchAt = clock.Never
+	if !now.Before(c.stream.batchAt) {
+		c.stream.batchAt = clock.Never
 		for _, p := range c.members.peers {
-			c.flush(now, p)
+			c.stream.flush(now, p)
 		}
 	}
 	for _, p := range c.members.peers {
 		if !now.Before(p.resendAt) {
-			c.resend(now, p)
+			c.stream.resend(now, p)
 		}
 		c.transfers.resendParts(now, p)
 	}
@@ -187,7 +181,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.disk.mended {
 		return c.now
 	}
-	d := clock.Min(clock.Min(c.batchAt, c.expiryAt), clock.Min(c.gossipAt, c.pruneAt))
+	d := clock.Min(clock.Min(c.stream.batchAt, c.expiryAt), clock.Min(c.gossipAt, c.pruneAt))
 	for _, p := range c.members.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -221,7 +215,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	switch m := m.(type) {
 	case *Deltas:
 		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
-			c.onDeltas(p, m)
+			c.stream.onDeltas(p, m)
 		}
 	case *Ack:
 		c.onAck(now, p, m)
@@ -444,9 +438,9 @@ func (c *Core) Stats() figures.Replicator {
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
 	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
 	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.marks.floor, c.deletions.n
-	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
+	s.LogEntries, s.LogBytes = len(c.stream.log.entries), c.stream.log.bytes
 	for _, p := range c.members.peers {
-		s.LagMax = max(s.LagMax, c.log.last()-p.acked)
+		s.LagMax = max(s.LagMax, c.stream.log.last()-p.acked)
 	}
 	return s
 }

@@ -29,7 +29,7 @@ func (c *Core) applyCommit(now clock.Instant, drops []Drop) {
 	c.marks.floor++
 	c.marks.empty = false
 	c.marks.lastDrops = drops
-	c.shared = nil
+	c.stream.shared = nil
 	c.stats.Rounds++
 	c.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
 	for _, r := range c.requests { // order-free: clears only
@@ -132,10 +132,10 @@ func (c *Core) rewriteLog(byKey map[string]*Drop) {
 		done[e] = c.rewritten(e, byKey)
 		return done[e]
 	}
-	for i, e := range c.log.entries {
+	for i, e := range c.stream.log.entries {
 		n := rewrite(e)
-		c.log.bytes += n.size() - e.size()
-		c.log.entries[i] = n
+		c.stream.log.bytes += n.size() - e.size()
+		c.stream.log.entries[i] = n
 	}
 	for _, r := range c.writes {
 		if !r.done {

@@ -54,18 +54,18 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 		return
 	}
 	c.transfers.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
-		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
+		Vector: c.stream.vector(), Fences: c.fences.all(), Reply: reply,
 		MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.marks.fresh, Dots: c.values.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
 }
 
 // vector returns the applied entries of every stream, sorted by node.
-func (c *Core) vector() []Seen {
-	out := make([]Seen, 0, len(c.tracks)+1)
-	if c.log.last() > 0 {
-		out = append(out, c.seenOf(c.cfg.Self))
+func (st *stream) vector() []Seen {
+	out := make([]Seen, 0, len(st.tracks)+1)
+	if st.log.last() > 0 {
+		out = append(out, st.seenOf(st.cfg.Self))
 	}
-	for id := range c.tracks {
-		out = append(out, c.seenOf(id))
+	for id := range st.tracks {
+		out = append(out, st.seenOf(id))
 	}
 	slices.SortFunc(out, func(a, b Seen) int {
 		if a.Node < b.Node {
@@ -84,7 +84,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
-		c.progress(now, p, m.Vector[i].Seen, 0, 0)
+		c.stream.noteProgress(now, p, m.Vector[i].Seen, 0, 0)
 	}
 	c.onStanding(p, m)
 	if c.marks.fresh {
@@ -127,21 +127,21 @@ func (c *Core) mustPull(m *Status, p *peer) bool {
 	}
 	level := true
 	for _, s := range m.Vector {
-		mine := c.seenOf(s.Node)
+		mine := c.stream.seenOf(s.Node)
 		if s.Top > mine.Seen && !c.members.present(s.Node) {
 			return true
 		}
 		level = level && mine.Seen == s.Seen && mine.Top == s.Top
 	}
-	return level && !c.lacksStream(m.Vector)
+	return level && !c.stream.lacksStream(m.Vector)
 }
 
 // lacksStream reports whether a vector lacks a running stream of which this replica has
 // applied entries: the first entries are still in flight to the vector's sender.
-func (c *Core) lacksStream(vector []Seen) bool {
-	return slices.ContainsFunc(c.vector(), func(mine Seen) bool {
+func (st *stream) lacksStream(vector []Seen) bool {
+	return slices.ContainsFunc(st.vector(), func(mine Seen) bool {
 		known := func(s Seen) bool { return s.Node == mine.Node }
-		return mine.Top > 0 && c.members.present(mine.Node) && !slices.ContainsFunc(vector, known)
+		return mine.Top > 0 && st.members.present(mine.Node) && !slices.ContainsFunc(vector, known)
 	})
 }
 
@@ -152,22 +152,22 @@ func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epo
 		if s.Node == c.cfg.Self {
 			continue
 		}
-		t := c.tracks[s.Node]
+		t := c.stream.tracks[s.Node]
 		if t == nil {
 			if !c.members.present(s.Node) && c.members.allCaughtUp() {
 				continue
 			}
 			t = &track{}
-			c.tracks[s.Node] = t
+			c.stream.tracks[s.Node] = t
 		}
 		t.reach(s.Seen)
 	}
 	p.synced, p.joined = max(p.synced, epoch), max(p.joined, min(epoch, caughtUp))
 	c.catchUp(now)
 	if c.members.allCaughtUp() {
-		for id := range c.tracks { // order-free: deletes only
+		for id := range c.stream.tracks { // order-free: deletes only
 			if !c.members.present(id) {
-				delete(c.tracks, id)
+				delete(c.stream.tracks, id)
 			}
 		}
 	}

@@ -36,14 +36,14 @@ func (c *Core) checkInvariants() {
 	must(suspects == c.store.suspects && tombs == c.store.tombs, "store: %d suspects, %d tombstones, counted %d and %d", c.store.suspects, c.store.tombs, suspects, tombs)
 	c.checkEnds()
 	size := 0
-	for _, e := range c.log.entries {
+	for _, e := range c.stream.log.entries {
 		size += e.size()
 	}
-	must(size == c.log.bytes && c.log.first > 0, "log: bytes %d %d", size, c.log.bytes)
+	must(size == c.stream.log.bytes && c.stream.log.first > 0, "log: bytes %d %d", size, c.stream.log.bytes)
 	for _, p := range c.members.peers {
-		must(p.acked < p.next && p.next <= c.log.last()+1 && p.next >= c.log.first, "peer %v: acked %d next %d of %d..%d", p.id, p.acked, p.next, c.log.first, c.log.last())
+		must(p.acked < p.next && p.next <= c.stream.log.last()+1 && p.next >= c.stream.log.first, "peer %v: acked %d next %d of %d..%d", p.id, p.acked, p.next, c.stream.log.first, c.stream.log.last())
 	}
-	for id, t := range c.tracks {
+	for id, t := range c.stream.tracks {
 		must(t.lo == 0 && t.hi == 0 || t.seen+1 < t.lo && t.lo <= t.hi, "track %v: %+v", id, *t)
 	}
 	for i, r := range c.writes {

@@ -94,7 +94,7 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 		c.members.voters = append(c.members.voters, m.ID)
 	}
 	c.members.keepFormer(old, oldVoters)
-	c.members.enlist(v, c.log.last())
+	c.members.enlist(v, c.stream.log.last())
 	c.dropGoneSources(now)
 	c.pruneRound, c.idleRounds = pruning{}, 0
 	c.store.suspectAll()

@@ -61,9 +61,9 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 			}
 			for _, id := range w.order {
 				core := w.nodes[id].core
-				core.log.dropTo(core.log.last())
+				core.stream.log.dropTo(core.stream.log.last())
 				for _, p := range core.members.peers {
-					p.acked, p.next = core.log.last(), core.log.last()+1
+					p.acked, p.next = core.stream.log.last(), core.stream.log.last()+1
 				}
 			}
 			w.run(time.Second)

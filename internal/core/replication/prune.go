@@ -287,7 +287,7 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 	}
 	if len(e.Items) > 0 {
 		c.store.settle(it)
-		c.append(now, e)
+		c.stream.appendEntry(now, e)
 	}
 }
 
@@ -431,8 +431,8 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	for _, p := range c.members.peers {
 		if p.next > p.acked+1 {
 			// It refuses the entries in flight.
-			c.rewind(p)
-			c.flush(now, p)
+			c.stream.rewind(p)
+			c.stream.flush(now, p)
 		}
 	}
 }
@@ -479,6 +479,6 @@ func (c *Core) deleteIdle(now clock.Instant) {
 		}
 	}
 	if len(e.Items) > 0 {
-		c.append(now, e)
+		c.stream.appendEntry(now, e)
 	}
 }

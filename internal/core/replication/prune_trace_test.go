@@ -121,7 +121,7 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 	c.applyCommit(w.now, drops)
 	c.checkInvariants()
 	there := &store{}
-	for _, e := range c.log.entries {
+	for _, e := range c.stream.log.entries {
 		for _, in := range e.Items {
 			v, err := crdt.Decode(in.Kind, in.Bytes)
 			if err != nil {

@@ -51,9 +51,9 @@ func (w *world) alone(id gossip.NodeID, op operation.Op) {
 	w.cut = func(a, b gossip.NodeID) bool { return true }
 	w.update(id, replicator.Local, replicator.Fence{}, op)
 	c := w.nodes[id].core
-	c.log.dropTo(c.log.last())
+	c.stream.log.dropTo(c.stream.log.last())
 	for _, p := range c.members.peers {
-		p.acked, p.next = c.log.last(), c.log.last()+1
+		p.acked, p.next = c.stream.log.last(), c.stream.log.last()+1
 	}
 	w.run(100 * time.Millisecond)
 	w.cut = nil

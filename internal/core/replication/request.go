@@ -357,8 +357,8 @@ func (c *Core) onPeerUp(now clock.Instant, id gossip.NodeID) {
 	}
 	p.down, p.backoff = false, 0
 	// Frames in flight on the former connection may be lost.
-	c.rewind(p)
-	c.push(now, p)
+	c.stream.rewind(p)
+	c.stream.pushEntries(now, p)
 }
 
 const backoffMax = 4

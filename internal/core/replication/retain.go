@@ -284,7 +284,7 @@ func (c *Core) raiseHorizon(horizon, base uint64) {
 		c.stats.LateHorizons++
 		c.trace(TraceEvent{Kind: TraceLateHorizon})
 	}
-	c.marks.horizon, c.shared = horizon, nil
+	c.marks.horizon, c.stream.shared = horizon, nil
 }
 
 // setAside removes the keys that came from the file.

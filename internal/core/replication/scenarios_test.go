@@ -183,7 +183,7 @@ func TestRestartWithANewIncarnation(t *testing.T) {
 		return in
 	}
 	late := []Item{item(count(3, "hits", 100)), item(addTo(3, "set", "late")), item(addTo(3, "k", "late"))}
-	v := old.vector()
+	v := old.stream.vector()
 	w.crash(3)
 	w.start(13)
 	w.setView(w.next(func(v *gossip.View) {

@@ -463,7 +463,7 @@ func (c *Core) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {
 		return
 	}
-	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.members.epoch, Next: bucketCount, Vector: c.vector(), Fences: c.fences.all()}
+	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.members.epoch, Next: bucketCount, Vector: c.stream.vector(), Fences: c.fences.all()}
 	size := 0
 	for i := m.Start; i < bucketCount; i++ {
 		b := &c.store.buckets[i]

@@ -13,142 +13,163 @@ import (
 // acknowledgements; entries that a request waits for go past it.
 const windowEntries = 4096
 
-// append appends an entry to the log and schedules its delivery to all peers.
-func (c *Core) append(now clock.Instant, e *Entry) uint64 {
-	seq := c.log.append(e)
-	if c.marks.fresh {
-		c.marks.own = append(c.marks.own, e.Items...)
+// stream sends the own log to all peers, and applies theirs.
+type stream struct {
+	*env
+	members   *members
+	clocks    *clocks
+	fences    *fences
+	transfers *transfers
+	marks     *marks
+	disk      *disk
+	values    *values
+
+	log ownLog
+	// tracks holds, for every node's stream but the own one, the entries that were applied.
+	tracks map[gossip.NodeID]*track
+	// batchAt is when entries go to the members that no request waits for.
+	batchAt clock.Instant
+	// shared is the newest run of entries made for sending: peers at the same position get
+	// the same message.
+	shared *Deltas
+}
+
+// appendEntry appends an entry to the log and schedules its delivery to all peers.
+func (st *stream) appendEntry(now clock.Instant, e *Entry) uint64 {
+	seq := st.log.append(e)
+	if st.marks.fresh {
+		st.marks.own = append(st.marks.own, e.Items...)
 	}
-	if len(c.members.peers) > 0 {
-		c.batchAt = clock.Min(c.batchAt, now.Add(c.cfg.BatchEvery))
+	if len(st.members.peers) > 0 {
+		st.batchAt = clock.Min(st.batchAt, now.Add(st.cfg.BatchEvery))
 	}
-	c.trim()
+	st.trimLog()
 	return seq
 }
 
-// trim drops entries that every peer has, and the oldest ones when there are too many:
+// trimLog drops entries that every peer has, and the oldest ones when there are too many:
 // peers that lack those get their effect by anti-entropy.
-func (c *Core) trim() {
-	all := c.log.last()
-	for _, p := range c.members.peers {
+func (st *stream) trimLog() {
+	all := st.log.last()
+	for _, p := range st.members.peers {
 		all = min(all, p.acked)
 	}
-	c.log.dropTo(all)
-	cut := c.log.over(c.cfg.Limits.LogEntries, c.cfg.Limits.LogBytes)
+	st.log.dropTo(all)
+	cut := st.log.over(st.cfg.Limits.LogEntries, st.cfg.Limits.LogBytes)
 	if cut == 0 {
 		return
 	}
-	c.log.dropTo(cut)
-	for _, p := range c.members.peers {
+	st.log.dropTo(cut)
+	for _, p := range st.members.peers {
 		if p.acked < cut {
-			c.trace(TraceEvent{Kind: TraceLogCut, Peer: p.id})
+			st.trace(TraceEvent{Kind: TraceLogCut, Peer: p.id})
 			p.acked, p.next = cut, max(p.next, cut+1)
 		}
 	}
 }
 
 // flush pushes, unless the peer's link is down: then it schedules a rare attempt.
-func (c *Core) flush(now clock.Instant, p *peer) {
+func (st *stream) flush(now clock.Instant, p *peer) {
 	switch {
 	case !p.down:
-		c.push(now, p)
+		st.pushEntries(now, p)
 	case p.resendAt == clock.Never:
-		p.resendAt = now.Add(c.wait(backoffMax))
+		p.resendAt = now.Add(st.wait(backoffMax))
 	}
 }
 
-// push sends the unsent entries to a peer, as far as the window allows.
-func (c *Core) push(now clock.Instant, p *peer) {
-	if c.cfg.NoStream || c.clocks.isMuted() {
+// pushEntries sends the unsent entries to a peer, as far as the window allows.
+func (st *stream) pushEntries(now clock.Instant, p *peer) {
+	if st.cfg.NoStream || st.clocks.isMuted() {
 		return
 	}
-	for p.next <= c.log.last() && p.next-p.acked <= windowEntries {
-		m := c.run(p.next)
-		c.transfers.send(p, m)
+	for p.next <= st.log.last() && p.next-p.acked <= windowEntries {
+		m := st.nextRun(p.next)
+		st.transfers.send(p, m)
 		p.next += uint64(len(m.Entries))
-		c.stats.DeltasSent += uint64(len(m.Entries))
+		st.stats.DeltasSent += uint64(len(m.Entries))
 		if p.resendAt == clock.Never {
-			p.resendAt = now.Add(c.wait(p.backoff))
+			p.resendAt = now.Add(st.wait(p.backoff))
 		}
 	}
 }
 
-// run returns a message of entries from seq on, up to about a frame.
-func (c *Core) run(seq uint64) *Deltas {
-	if s := c.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == c.log.last() {
+// nextRun returns a message of entries from seq on, up to about a frame.
+func (st *stream) nextRun(seq uint64) *Deltas {
+	if s := st.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == st.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: seq}
+	m := &Deltas{Epoch: st.members.epoch, Floor: st.marks.floor, Horizon: st.marks.horizon, From: seq}
 	for size := 0; ; seq++ {
-		e := c.log.at(seq)
-		if e == nil || size > 0 && size+e.size() > c.cfg.Limits.FrameBytes {
+		e := st.log.at(seq)
+		if e == nil || size > 0 && size+e.size() > st.cfg.Limits.FrameBytes {
 			break
 		}
 		size += e.size()
 		m.Entries = append(m.Entries, e)
 	}
-	c.shared = m
+	st.shared = m
 	return m
 }
 
 // resend retransmits the entries after the last one that a peer has acknowledged.
-func (c *Core) resend(now clock.Instant, p *peer) {
+func (st *stream) resend(now clock.Instant, p *peer) {
 	p.resendAt = clock.Never
 	if p.acked+1 >= p.next {
 		// No entry is in flight: the link of this peer was down.
-		c.push(now, p)
+		st.pushEntries(now, p)
 		return
 	}
 	if p.out.busy() {
 		// The entries are still in flight, in parts.
-		p.resendAt = now.Add(c.wait(p.backoff))
+		p.resendAt = now.Add(st.wait(p.backoff))
 		return
 	}
-	c.stats.DeltasResent += p.next - p.acked - 1
-	c.trace(TraceEvent{Kind: TraceResent, Peer: p.id})
-	c.rewind(p)
+	st.stats.DeltasResent += p.next - p.acked - 1
+	st.trace(TraceEvent{Kind: TraceResent, Peer: p.id})
+	st.rewind(p)
 	p.backoff = min(p.backoff+1, backoffMax)
-	c.push(now, p)
+	st.pushEntries(now, p)
 }
 
-func (c *Core) rewind(p *peer) { p.next = max(p.acked+1, c.log.first) }
+func (st *stream) rewind(p *peer) { p.next = max(p.acked+1, st.log.first) }
 
 // onDeltas applies a piece of a peer's stream. A refused entry is applied too: the
 // lattice orders it below its successor's writes, anti-entropy would bring it anyway, and
 // readers could miss it if it came by one way and not by the other. Only the confirmation
 // is refused.
-func (c *Core) onDeltas(p *peer, m *Deltas) {
-	t := c.tracks[p.id]
+func (st *stream) onDeltas(p *peer, m *Deltas) {
+	t := st.tracks[p.id]
 	if t == nil {
 		t = &track{}
-		c.tracks[p.id] = t
+		st.tracks[p.id] = t
 	}
 	to := m.From + uint64(len(m.Entries)) - 1
-	ack := &Ack{Epoch: c.members.epoch, From: m.From, To: to}
+	ack := &Ack{Epoch: st.members.epoch, From: m.From, To: to}
 	kept := false
 	for i, e := range m.Entries {
-		kept = kept || c.disk.keptItems(e.Items)
+		kept = kept || st.disk.keptItems(e.Items)
 		seq := m.From + uint64(i)
-		higher, ok := c.fences.check(p.id, m.Epoch, e.Fence)
-		took := c.values.takeNoting(p, e.Items, func(r Refusal) {
+		higher, ok := st.fences.check(p.id, m.Epoch, e.Fence)
+		took := st.values.takeNoting(p, e.Items, func(r Refusal) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
 		})
 		// An entry that cannot be applied is refused without a term.
-		if !took || !ok || !c.disk.storableAll(e.Items) {
+		if !took || !ok || !st.disk.storableAll(e.Items) {
 			ack.Refused = append(ack.Refused, Refusal{Seq: seq, Higher: higher})
 		}
 	}
-	c.stats.DeltasReceived += uint64(len(m.Entries))
+	st.stats.DeltasReceived += uint64(len(m.Entries))
 	if len(m.Entries) > 0 && t.add(m.From, to) {
-		c.stats.Gaps++
+		st.stats.Gaps++
 	}
 	ack.Seen, ack.Lo, ack.Hi = t.seen, t.lo, t.hi
-	c.transfers.sendStored(p, ack, kept)
+	st.transfers.sendStored(p, ack, kept)
 }
 
 func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
-	c.progress(now, p, m.Seen, m.Lo, m.Hi)
+	c.stream.noteProgress(now, p, m.Seen, m.Lo, m.Hi)
 	refused := make(map[uint64][]*Refusal, len(m.Refused))
 	for i := range m.Refused {
 		r := &m.Refused[i]
@@ -200,31 +221,31 @@ func (c *Core) findWrite(seq uint64) int {
 	return sort.Search(len(c.writes), func(i int) bool { return c.writes[i].seq >= seq })
 }
 
-// progress notes which entries of the own stream a peer has applied.
-func (c *Core) progress(now clock.Instant, p *peer, seen, lo, hi uint64) {
+// noteProgress notes which entries of the own stream a peer has applied.
+func (st *stream) noteProgress(now clock.Instant, p *peer, seen, lo, hi uint64) {
 	upTo := seen
 	if lo != 0 && lo <= max(p.acked, seen)+1 {
 		upTo = max(upTo, hi)
 	}
-	upTo = min(upTo, c.log.last())
+	upTo = min(upTo, st.log.last())
 	if upTo <= p.acked {
 		return
 	}
 	p.acked, p.next, p.backoff = upTo, max(p.next, upTo+1), 0
 	p.resendAt = clock.Never
 	if p.acked+1 < p.next {
-		p.resendAt = now.Add(c.wait(0))
+		p.resendAt = now.Add(st.wait(0))
 	}
-	c.trim()
-	c.flush(now, p)
+	st.trimLog()
+	st.flush(now, p)
 }
 
 // seenOf returns the applied entries of a node's stream.
-func (c *Core) seenOf(id gossip.NodeID) Seen {
-	if id == c.cfg.Self {
-		return Seen{Node: id, Seen: c.log.last(), Top: c.log.last()}
+func (st *stream) seenOf(id gossip.NodeID) Seen {
+	if id == st.cfg.Self {
+		return Seen{Node: id, Seen: st.log.last(), Top: st.log.last()}
 	}
-	if t := c.tracks[id]; t != nil {
+	if t := st.tracks[id]; t != nil {
 		return Seen{Node: id, Seen: t.seen, Top: t.top()}
 	}
 	return Seen{Node: id}

@@ -69,7 +69,7 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 	r.echoes = echoes
 	if len(entry.Items) > 0 {
 		r.entry = entry
-		r.seq = c.append(now, entry)
+		r.seq = c.stream.appendEntry(now, entry)
 	}
 	if r.level.Alone() || len(r.ops) == 0 || c.blunder == blunderLocalAck {
 		delete(c.requests, r.id)
@@ -238,7 +238,7 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 		switch {
 		case p == nil:
 		case r.seq > p.acked && r.seq >= p.next:
-			c.push(now, p)
+			c.stream.pushEntries(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
 				c.transfers.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
