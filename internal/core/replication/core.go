@@ -39,19 +39,11 @@ type Core struct {
 	disk      *disk
 	values    *values
 	stream    *stream
+	table     *table
 	transfers *transfers
 	marks     *marks
 	fences    *fences
 	held      heldReads
-
-	requests map[RequestID]*request
-	// writes are the requests that wait for entries, in the order of their numbers. Ended
-	// ones are removed when they outnumber the rest.
-	writes     []*request
-	writesDone int
-	timers     timers
-	// proceed moves a request on after an answer (advance).
-	proceed func(now clock.Instant, r *request)
 
 	gossipAt clock.Instant
 	// round counts anti-entropy rounds.
@@ -82,7 +74,9 @@ func New(cfg Config) *Core {
 	tr := &transfers{env: e}
 	sm := &stream{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs,
 		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
+	tb := &table{env: e, members: ms, fences: fs, marks: mk, disk: dk, open: map[RequestID]*request{}}
 	c := &Core{
+		table:      tb,
 		stream:     sm,
 		store:      st,
 		env:        e,
@@ -94,12 +88,11 @@ func New(cfg Config) *Core {
 		values:     vs,
 		clocks:     ck,
 		fences:     fs,
-		requests:   map[RequestID]*request{},
 		gossipAt:   clock.Never,
 		forgetting: forgetting{pruneAt: clock.Never},
 		retaining:  retaining{found: math.MaxUint64, expiryAt: clock.Never},
 	}
-	c.proceed, c.onSetAside = c.advance, c.askAfterRemoval
+	c.table.proceed, c.onSetAside = c.advance, c.askAfterRemoval
 	c.onSynced = func(now clock.Instant, s *session) {
 		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
 	}
@@ -121,7 +114,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Read:
 		c.onRead(now, ev)
 	case Cancel:
-		c.forget(c.requests[ev.ID])
+		c.table.forget(c.table.open[ev.ID])
 	case Received:
 		c.remote = true
 		c.onReceived(now, ev.From, ev.Msg)
@@ -132,7 +125,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case PeerUp:
 		c.onPeerUp(now, ev.ID)
 	case LeaseRegained:
-		c.onLease(now)
+		c.table.onLease(now)
 	default:
 		panic(fmt.Sprintf("replicator: unknown event %T", ev))
 	}
@@ -157,8 +150,8 @@ func (c *Core) onTime(now clock.Instant) {
 		}
 		c.transfers.resendParts(now, p)
 	}
-	for len(c.timers) > 0 && !now.Before(c.timers[0].at) {
-		if r := c.requests[c.timers.pop().id]; r != nil {
+	for len(c.table.timers) > 0 && !now.Before(c.table.timers[0].at) {
+		if r := c.table.open[c.table.timers.pop().id]; r != nil {
 			c.onRequestTime(now, r)
 		}
 	}
@@ -185,8 +178,8 @@ func (c *Core) Deadline() clock.Instant {
 	for _, p := range c.members.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
-	if len(c.timers) > 0 {
-		d = clock.Min(d, c.timers[0].at)
+	if len(c.table.timers) > 0 {
+		d = clock.Min(d, c.table.timers[0].at)
 	}
 	return clock.Min(d, c.nextDue())
 }
@@ -435,7 +428,7 @@ func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
 // Stats returns a snapshot.
 func (c *Core) Stats() figures.Replicator {
 	s := c.stats
-	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
+	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.table.open)
 	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
 	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.marks.floor, c.deletions.n
 	s.LogEntries, s.LogBytes = len(c.stream.log.entries), c.stream.log.bytes

@@ -81,7 +81,7 @@ func (c *Core) DiskFails(why error) {
 // onDiskMended ends the writes that waited for this node's copy alone.
 func (c *Core) onDiskMended(now clock.Instant) {
 	c.disk.mended = false
-	for _, r := range slices.Clone(c.writes) {
+	for _, r := range slices.Clone(c.table.writes) {
 		c.advance(now, r)
 	}
 }

@@ -32,7 +32,7 @@ func (c *Core) applyCommit(now clock.Instant, drops []Drop) {
 	c.stream.shared = nil
 	c.stats.Rounds++
 	c.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
-	for _, r := range c.requests { // order-free: clears only
+	for _, r := range c.table.open { // order-free: clears only
 		r.repairs = nil
 	}
 }
@@ -137,7 +137,7 @@ func (c *Core) rewriteLog(byKey map[string]*Drop) {
 		c.stream.log.bytes += n.size() - e.size()
 		c.stream.log.entries[i] = n
 	}
-	for _, r := range c.writes {
+	for _, r := range c.table.writes {
 		if !r.done {
 			r.entry = rewrite(r.entry)
 		}

@@ -46,9 +46,9 @@ func (c *Core) checkInvariants() {
 	for id, t := range c.stream.tracks {
 		must(t.lo == 0 && t.hi == 0 || t.seen+1 < t.lo && t.lo <= t.hi, "track %v: %+v", id, *t)
 	}
-	for i, r := range c.writes {
-		must(i == 0 || c.writes[i-1].seq < r.seq, "writes out of order")
-		must(r.done || c.requests[r.id] == r, "write %d lost", r.id)
+	for i, r := range c.table.writes {
+		must(i == 0 || c.table.writes[i-1].seq < r.seq, "writes out of order")
+		must(r.done || c.table.open[r.id] == r, "write %d lost", r.id)
 	}
 	if c.store.index.built {
 		var live []string

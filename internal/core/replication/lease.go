@@ -44,57 +44,57 @@ import (
 // leased reports whether requests may succeed now. A lease can arrive before the view
 // that makes this node a voter. A request counted over the former view would then rest on
 // a majority without it, an empty one where the other members of the role have left.
-func (c *Core) leased() bool {
-	if c.cfg.LeaseValid == nil || c.blunder == blunderNoLease {
+func (tb *table) leased() bool {
+	if tb.cfg.LeaseValid == nil || tb.blunder == blunderNoLease {
 		return true
 	}
-	return slices.Contains(c.members.voters, c.cfg.Self) && c.cfg.LeaseValid()
+	return slices.Contains(tb.members.voters, tb.cfg.Self) && tb.cfg.LeaseValid()
 }
 
 // complete ends a request whose level is fulfilled, or has it wait for the lease.
-func (c *Core) complete(now clock.Instant, r *request) {
-	if c.leased() {
-		c.finish(r, nil)
+func (tb *table) complete(now clock.Instant, r *request) {
+	if tb.leased() {
+		tb.finish(r, nil)
 		return
 	}
 	if r.leaseAt == 0 {
 		// The shell reports when the lease is back, but not after a gap so short that
 		// only this request has met it.
-		r.leaseAt = now.Add(c.cfg.ResendAfter)
-		c.timers.push(r.leaseAt, r.id)
+		r.leaseAt = now.Add(tb.cfg.ResendAfter)
+		tb.timers.push(r.leaseAt, r.id)
 	}
 }
 
-// lookAtLease tries again to end a request that waited for the lease alone.
-func (c *Core) lookAtLease(now clock.Instant, r *request) {
+// retryLease tries again to end a request that waited for the lease alone.
+func (tb *table) retryLease(now clock.Instant, r *request) {
 	if r.leaseAt == 0 || now.Before(min(r.leaseAt, r.deadline)) {
 		return
 	}
 	r.leaseAt = 0
-	c.proceed(now, r)
+	tb.proceed(now, r)
 }
 
 // onLease ends the requests that waited for the lease alone.
-func (c *Core) onLease(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		if r := c.requests[id]; r != nil && r.leaseAt != 0 {
-			c.proceed(now, r)
+func (tb *table) onLease(now clock.Instant) {
+	for _, id := range slices.Sorted(maps.Keys(tb.open)) {
+		if r := tb.open[id]; r != nil && r.leaseAt != 0 {
+			tb.proceed(now, r)
 		}
 	}
 }
 
 // giveUp ends a request at its deadline.
-func (c *Core) giveUp(r *request) {
-	err := shortfall(r.level, c.members.quorums(r.level), c.counts(r))
-	err.NoLease = !c.leased()
+func (tb *table) giveUp(r *request) {
+	err := shortfall(r.level, tb.members.quorums(r.level), tb.counts(r))
+	err.NoLease = !tb.leased()
 	err.Unchanged = r.phase == stamping
 	switch {
 	case r.ahead != nil && !err.NoLease:
-		c.finish(r, r.ahead)
+		tb.finish(r, r.ahead)
 		return
-	case !c.counts(r)(c.cfg.Self):
-		c.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, c.disk.failure))
+	case !tb.counts(r)(tb.cfg.Self):
+		tb.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, tb.disk.failure))
 		return
 	}
-	c.finish(r, err)
+	tb.finish(r, err)
 }

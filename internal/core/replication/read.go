@@ -25,18 +25,18 @@ import (
 
 func (c *Core) onRead(now clock.Instant, ev Read) {
 	c.stats.Reads++
-	if err := c.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
-		c.reply(ev.ID, nil, err)
+	if err := c.table.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
+		c.table.reply(ev.ID, nil, err)
 		return
 	}
 	r := &request{id: ev.ID, level: ev.Level, fence: ev.Fence, keys: ev.Keys}
 	if ev.Level.Alone() {
 		c.freeze(r)
-		c.reply(r.id, r.values, nil)
+		c.table.reply(r.id, r.values, nil)
 		return
 	}
 	r.disk = c.disk.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
-	c.begin(now, r, ev.Deadline)
+	c.table.begin(now, r, ev.Deadline)
 	c.startReading(now, r)
 }
 
@@ -44,9 +44,9 @@ func (c *Core) startReading(now clock.Instant, r *request) {
 	r.phase = reading
 	r.exchanges, r.withheld = nil, nil
 	r.held = map[gossip.NodeID][]uint64{}
-	c.restart(now, r)
-	c.ask(r, targets(c.members.quorums(r.level), c.counts(r), c.members.linked))
-	c.proceed(now, r)
+	c.table.restart(now, r)
+	c.ask(r, targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked))
+	c.table.proceed(now, r)
 }
 
 // ask sends the request to members.
@@ -85,8 +85,8 @@ func (c *Core) readRequest(r *request) *ReadRequest {
 // they answered, and missed a write that stood at the third (internal/sim, seed 4443 of
 // its time: S4).
 func (c *Core) askAgain(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		r := c.requests[id]
+	for _, id := range slices.Sorted(maps.Keys(c.table.open)) {
+		r := c.table.open[id]
 		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && c.blunder != blunderOldAnswers {
 			c.askAnew(now, r)
 		}
@@ -96,8 +96,8 @@ func (c *Core) askAgain(now clock.Instant) {
 // askAfterRemoval asks anew for all open reads and stamps: answers so far are relative to
 // the keys that were set aside.
 func (c *Core) askAfterRemoval(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		if r := c.requests[id]; r.phase == reading || r.phase == stamping {
+	for _, id := range slices.Sorted(maps.Keys(c.table.open)) {
+		if r := c.table.open[id]; r.phase == reading || r.phase == stamping {
 			c.askAnew(now, r)
 		}
 	}
@@ -148,7 +148,7 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	took := c.values.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
-	r := c.requests[m.ID]
+	r := c.table.open[m.ID]
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
 	}
@@ -157,7 +157,7 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {
 		c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: m.Higher})
-		c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
+		c.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
 		return
 	}
 	if len(m.Prints) != len(r.keys) || !took {
@@ -175,13 +175,13 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	if r.phase == reading {
 		r.answers[p.id] = m.Epoch
 		r.held[p.id] = m.Prints
-		c.proceed(now, r)
+		c.table.proceed(now, r)
 		return
 	}
 	if r.held[p.id] == nil {
 		r.held[p.id] = m.Prints
 		c.hold(r, p, m.Epoch)
-		c.proceed(now, r)
+		c.table.proceed(now, r)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	r.repairs = c.repairsFor(r)
 	if c.blunder == blunderNoWriteBack {
-		c.complete(now, r)
+		c.table.complete(now, r)
 		return
 	}
 	for _, p := range c.members.peers {
@@ -216,7 +216,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 			c.hold(r, p, epoch)
 		}
 	}
-	c.proceed(now, r)
+	c.table.proceed(now, r)
 }
 
 // repairsFor returns the values that some answering members lack, but for large ones.
@@ -261,10 +261,10 @@ func (c *Core) onRepair(p *peer, m *Repair) {
 }
 
 func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {
-	r := c.requests[m.ID]
+	r := c.table.open[m.ID]
 	if r == nil || r.phase != repairing || r.held[p.id] == nil {
 		return
 	}
 	r.answers[p.id] = m.Epoch
-	c.proceed(now, r)
+	c.table.proceed(now, r)
 }

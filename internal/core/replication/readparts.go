@@ -142,7 +142,7 @@ func (c *Core) onReadParts(p *peer, m *ReadParts) {
 func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	took := c.values.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
-	r := c.requests[m.ID]
+	r := c.table.open[m.ID]
 	if r == nil || r.phase == writing || m.Round != r.round || !took {
 		return
 	}
@@ -166,7 +166,7 @@ func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	}
 	delete(r.withheld, p.id)
 	r.answers[p.id], r.held[p.id] = w.result.Epoch, w.result.Prints
-	c.proceed(now, r)
+	c.table.proceed(now, r)
 }
 
 // repair sends a stale member the values of the read that it lacks, once all comparisons

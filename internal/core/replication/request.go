@@ -92,120 +92,139 @@ type request struct {
 
 func (r *request) isRead() bool { return !r.update }
 
+// table holds the open requests and their timers. It admits, counts and ends requests;
+// reads and writes stand over it.
+type table struct {
+	*env
+	members *members
+	fences  *fences
+	marks   *marks
+	disk    *disk
+
+	open map[RequestID]*request
+	// writes are the requests that wait for entries, in the order of their numbers. Ended
+	// ones are removed when they outnumber the rest.
+	writes     []*request
+	writesDone int
+	timers     timers
+	// proceed moves a request on after an answer.
+	proceed func(now clock.Instant, r *request)
+}
+
 // counts returns whether a node's answer counts now.
-func (c *Core) counts(r *request) func(gossip.NodeID) bool {
+func (tb *table) counts(r *request) func(gossip.NodeID) bool {
 	return func(id gossip.NodeID) bool {
-		if id == c.cfg.Self {
-			return c.disk.failure == nil || r.entry == nil || c.disk.storableAll(r.entry.Items)
+		if id == tb.cfg.Self {
+			return tb.disk.failure == nil || r.entry == nil || tb.disk.storableAll(r.entry.Items)
 		}
 		epoch, ok := r.answers[id]
-		return ok && (epoch <= c.members.epoch || c.blunder == blunderLaterView)
+		return ok && (epoch <= tb.members.epoch || tb.blunder == blunderLaterView)
 	}
 }
 
 // admit refuses a request that cannot be carried out.
-func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error {
-	l := &c.cfg.Limits
+func (tb *table) admit(level replicator.Level, f replicator.Fence, keys int) error {
+	l := &tb.cfg.Limits
 	if !level.Alone() {
-		if n := len(c.members.voters); n == 0 || level.Need(n) > n {
+		if n := len(tb.members.voters); n == 0 || level.Need(n) > n {
 			return &replicator.MembersError{Level: level, Need: level.Need(n), Have: n}
 		}
 	}
 	switch {
 	case keys > l.RequestOps:
 		return &replicator.LimitError{What: "RequestOps", Limit: l.RequestOps, Had: keys}
-	case len(c.requests) >= l.Pending:
-		return &replicator.LimitError{What: "Pending", Limit: l.Pending, Had: len(c.requests)}
-	case c.marks.fresh && len(c.marks.own) >= l.LogEntries:
-		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.marks.own)}
-	case c.fences.full(f):
+	case len(tb.open) >= l.Pending:
+		return &replicator.LimitError{What: "Pending", Limit: l.Pending, Had: len(tb.open)}
+	case tb.marks.fresh && len(tb.marks.own) >= l.LogEntries:
+		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(tb.marks.own)}
+	case tb.fences.full(f):
 		return &replicator.LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
-	case c.fences.far(f.Term, c.members.epoch, c.members.epoch):
-		return &replicator.LimitError{What: "FenceTerm", Limit: int(c.members.epoch.Generation()) + gossip.GenerationsAhead, Had: int(gossip.Epoch(f.Term).Generation())}
+	case tb.fences.far(f.Term, tb.members.epoch, tb.members.epoch):
+		return &replicator.LimitError{What: "FenceTerm", Limit: int(tb.members.epoch.Generation()) + gossip.GenerationsAhead, Had: int(gossip.Epoch(f.Term).Generation())}
 	case len(f.Group) > groupBytesMax:
 		return &replicator.LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
 	}
-	if higher, ok := c.fences.check(c.cfg.Self, c.members.epoch, f); !ok {
+	if higher, ok := tb.fences.check(tb.cfg.Self, tb.members.epoch, f); !ok {
 		return &replicator.FencedError{Group: f.Group, Term: f.Term, Higher: higher}
 	}
 	return nil
 }
 
 // begin registers a request.
-func (c *Core) begin(now clock.Instant, r *request, deadline clock.Instant) {
+func (tb *table) begin(now clock.Instant, r *request, deadline clock.Instant) {
 	if deadline == 0 {
-		deadline = now.Add(c.cfg.Timeout)
+		deadline = now.Add(tb.cfg.Timeout)
 	}
 	r.deadline = deadline
-	r.spreadAt = now.Add(min(c.cfg.SpreadMax, deadline.Sub(now)/5))
-	r.resendAt = now.Add(c.cfg.ResendAfter)
+	r.spreadAt = now.Add(min(tb.cfg.SpreadMax, deadline.Sub(now)/5))
+	r.resendAt = now.Add(tb.cfg.ResendAfter)
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
-	c.requests[r.id] = r
-	c.timers.push(deadline, r.id)
-	c.timers.push(r.spreadAt, r.id)
-	c.timers.push(r.resendAt, r.id)
+	tb.open[r.id] = r
+	tb.timers.push(deadline, r.id)
+	tb.timers.push(r.spreadAt, r.id)
+	tb.timers.push(r.resendAt, r.id)
 }
 
 // restart begins a phase in which other members are asked.
-func (c *Core) restart(now clock.Instant, r *request) {
+func (tb *table) restart(now clock.Instant, r *request) {
 	clear(r.answers)
 	r.spread = false
-	r.spreadAt = now.Add(min(c.cfg.SpreadMax, r.deadline.Sub(now)/5))
-	c.timers.push(r.spreadAt, r.id)
+	r.spreadAt = now.Add(min(tb.cfg.SpreadMax, r.deadline.Sub(now)/5))
+	tb.timers.push(r.spreadAt, r.id)
 }
 
 // finish answers a request.
-func (c *Core) finish(r *request, err error) {
-	c.forget(r)
+func (tb *table) finish(r *request, err error) {
+	tb.forget(r)
 	values := r.values
 	if err != nil || !r.isRead() {
 		values = nil
 	}
-	c.onDisk = r.disk
-	c.reply(r.id, values, err)
-	c.onDisk = false
+	tb.onDisk = r.disk
+	tb.reply(r.id, values, err)
+	tb.onDisk = false
 }
 
-func (c *Core) reply(id RequestID, values []crdt.Value, err error) {
+func (tb *table) reply(id RequestID, values []crdt.Value, err error) {
 	switch {
 	case errors.Is(err, replicator.ErrLimit):
-		c.stats.LimitErrors++
+		tb.stats.LimitErrors++
 	case errors.Is(err, replicator.ErrOutcomeUnknown):
-		c.stats.QuorumErrors++
+		tb.stats.QuorumErrors++
 		if errors.Is(err, replicator.ErrNoLease) {
-			c.stats.LeaseErrors++
+			tb.stats.LeaseErrors++
 		}
 	}
-	c.out.Reply = append(c.out.Reply, Reply{ID: id, Err: err, Values: values, Disk: c.onDisk && err == nil})
+	tb.out.Reply = append(tb.out.Reply, Reply{ID: id, Err: err, Values: values, Disk: tb.onDisk && err == nil})
 }
 
 // forget ends a request without an answer.
-func (c *Core) forget(r *request) {
+func (tb *table) forget(r *request) {
 	if r == nil || r.done {
 		return
 	}
 	r.done = true
-	delete(c.requests, r.id)
+	delete(tb.open, r.id)
 	releaseAll(r.ops)
 	if r.entry == nil {
 		return
 	}
-	if c.writesDone++; c.writesDone > 32 && c.writesDone*2 > len(c.writes) {
-		c.writes = slices.DeleteFunc(c.writes, func(r *request) bool { return r.done })
-		c.writesDone = 0
+	if tb.writesDone++; tb.writesDone > 32 && tb.writesDone*2 > len(tb.writes) {
+		tb.writes = slices.DeleteFunc(tb.writes, func(r *request) bool { return r.done })
+		tb.writesDone = 0
 	}
 }
 
 // onRequestTime does what is due for a request.
 func (c *Core) onRequestTime(now clock.Instant, r *request) {
-	if c.lookAtLease(now, r); r.done {
+	if c.table.retryLease(now, r); r.done {
 		return
 	}
 	if !now.Before(r.deadline) {
 		if c.excuse(now, r) {
 			return
 		}
-		c.giveUp(r)
+		c.table.giveUp(r)
 		return
 	}
 	if !r.spread && !now.Before(r.spreadAt) {
@@ -214,7 +233,7 @@ func (c *Core) onRequestTime(now clock.Instant, r *request) {
 	if !now.Before(r.resendAt) {
 		r.backoff = min(r.backoff+1, backoffMax)
 		r.resendAt = now.Add(c.wait(r.backoff))
-		c.timers.push(r.resendAt, r.id)
+		c.table.timers.push(r.resendAt, r.id)
 		c.again(now, r)
 	}
 }
@@ -228,7 +247,7 @@ func (c *Core) excuse(now clock.Instant, r *request) bool {
 	}
 	r.excused = true
 	r.deadline = now.Add(c.wait(excuseBackoff))
-	c.timers.push(r.deadline, r.id)
+	c.table.timers.push(r.deadline, r.id)
 	if r.spread {
 		c.again(now, r)
 	} else {
@@ -247,7 +266,7 @@ func (c *Core) spread(now clock.Instant, r *request) {
 		c.offer(now, r, true)
 		return
 	}
-	c.ask(r, c.unanswered(r))
+	c.ask(r, c.table.unanswered(r))
 }
 
 // again retransmits the unanswered messages of a request.
@@ -256,10 +275,10 @@ func (c *Core) again(now clock.Instant, r *request) {
 	case writing:
 		c.offer(now, r, r.spread)
 	case reading, stamping:
-		again := slices.DeleteFunc(c.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
+		again := slices.DeleteFunc(c.table.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
 		c.ask(r, again)
 	case repairing:
-		for _, id := range c.unanswered(r) {
+		for _, id := range c.table.unanswered(r) {
 			if p := c.members.byID[id]; p != nil && r.held[id] != nil {
 				c.repair(r, p)
 			}
@@ -269,11 +288,11 @@ func (c *Core) again(now clock.Instant, r *request) {
 
 // unanswered returns the members of the request's quorums that have not
 // answered in this phase.
-func (c *Core) unanswered(r *request) []gossip.NodeID {
+func (tb *table) unanswered(r *request) []gossip.NodeID {
 	var out []gossip.NodeID
-	for _, q := range c.members.quorums(r.level) {
+	for _, q := range tb.members.quorums(r.level) {
 		for _, id := range q.members {
-			if _, ok := r.answers[id]; !ok && id != c.cfg.Self && !slices.Contains(out, id) {
+			if _, ok := r.answers[id]; !ok && id != tb.cfg.Self && !slices.Contains(out, id) {
 				out = append(out, id)
 			}
 		}
@@ -283,12 +302,12 @@ func (c *Core) unanswered(r *request) []gossip.NodeID {
 
 // advance moves a request on if enough have answered.
 func (c *Core) advance(now clock.Instant, r *request) {
-	if r.done || !allMet(c.members.quorums(r.level), c.counts(r)) {
+	if r.done || !allMet(c.members.quorums(r.level), c.table.counts(r)) {
 		return
 	}
 	switch {
 	case r.phase == writing && (len(r.echoes) == 0 || c.blunder == blunderNoEcho), r.phase == repairing:
-		c.complete(now, r)
+		c.table.complete(now, r)
 	case r.phase == writing:
 		r.keys = r.echoes
 		c.startReading(now, r)
@@ -302,16 +321,16 @@ func (c *Core) advance(now clock.Instant, r *request) {
 // recount re-evaluates every request after a change of the view, and turns to
 // the members that count now.
 func (c *Core) recount(now clock.Instant) {
-	ids := make([]RequestID, 0, len(c.requests))
-	for id := range c.requests {
+	ids := make([]RequestID, 0, len(c.table.open))
+	for id := range c.table.open {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if r := c.requests[id]; r != nil {
+		if r := c.table.open[id]; r != nil {
 			c.advance(now, r)
 		}
-		if r := c.requests[id]; r != nil {
+		if r := c.table.open[id]; r != nil {
 			c.reach(now, r)
 		}
 	}
@@ -324,7 +343,7 @@ func (c *Core) reach(now clock.Instant, r *request) {
 		return
 	}
 	asked := func(id gossip.NodeID) bool {
-		return slices.Contains(r.asked, id) && c.members.linked(id) || c.counts(r)(id)
+		return slices.Contains(r.asked, id) && c.members.linked(id) || c.table.counts(r)(id)
 	}
 	c.ask(r, targets(c.members.quorums(r.level), asked, c.members.linked))
 }
@@ -336,15 +355,15 @@ func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
 	}
 	p.down = true
 	c.sourceLost(now, id)
-	ids := make([]RequestID, 0, len(c.requests))
-	for rid, r := range c.requests {
+	ids := make([]RequestID, 0, len(c.table.open))
+	for rid, r := range c.table.open {
 		if _, answered := r.answers[id]; !answered {
 			ids = append(ids, rid)
 		}
 	}
 	slices.Sort(ids)
 	for _, rid := range ids {
-		if r := c.requests[rid]; r != nil && !r.spread {
+		if r := c.table.open[rid]; r != nil && !r.spread {
 			c.spread(now, r)
 		}
 	}

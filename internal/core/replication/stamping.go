@@ -150,9 +150,9 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 	for i := range asks {
 		r.newest[i] = c.values.newestOf(asks[i].Key, asks[i].Entries)
 	}
-	c.restart(now, r)
-	c.ask(r, targets(c.members.quorums(r.level), c.counts(r), c.members.linked))
-	c.proceed(now, r)
+	c.table.restart(now, r)
+	c.ask(r, targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked))
+	c.table.proceed(now, r)
 }
 
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
@@ -167,7 +167,7 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 	if c.clocks.noteClock(p, m.Wall) {
 		c.judgeOwn()
 	}
-	r := c.requests[m.ID]
+	r := c.table.open[m.ID]
 	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
 		return
 	}
@@ -180,13 +180,13 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 		r.newest[i].join(m.Newest[i])
 	}
 	r.answers[p.id] = m.Epoch
-	c.proceed(now, r)
+	c.table.proceed(now, r)
 }
 
 // writeAbove carries out an update whose stamps have been asked for.
 func (c *Core) writeAbove(now clock.Instant, r *request) {
 	if higher, ok := c.fences.check(c.cfg.Self, c.members.epoch, r.fence); !ok {
-		c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
+		c.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		return
 	}
 	for i, a := range r.asks {
@@ -201,7 +201,7 @@ func (c *Core) writeAbove(now clock.Instant, r *request) {
 	}
 	plans, err := c.plan(r.ops)
 	if err != nil {
-		c.finish(r, err)
+		c.table.finish(r, err)
 		return
 	}
 	if asks := asksOf(r.ops, plans); !slices.EqualFunc(asks, r.asks, sameAsk) {
@@ -219,7 +219,7 @@ const replansMax = 8
 
 func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
 	if r.replans++; r.replans > replansMax {
-		c.finish(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
+		c.table.finish(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
 		return
 	}
 	r.round++
@@ -403,10 +403,10 @@ func (c *Core) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 	}
 	r.refused[at] = true
 	r.ahead = &replicator.AheadError{Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have.Time >> tickBits, Wall: ref.Wall, Node: at, Elsewhere: true}
-	for _, id := range c.unanswered(r) {
+	for _, id := range c.table.unanswered(r) {
 		if !r.refused[id] {
 			return
 		}
 	}
-	c.finish(r, r.ahead)
+	c.table.finish(r, r.ahead)
 }

@@ -72,7 +72,7 @@ func TestStampsAreAskedForAnewWhenKeptSetsAreDropped(t *testing.T) {
 	h.setView(h.next(add(gossip.Up, 4, 5)))
 	h.writeAt(3) // of 3, 4 and 5 none knows what 1 and 2 have acknowledged
 	h.run(100 * time.Millisecond)
-	if len(h.nodes[3].core.writes) != 0 {
+	if len(h.nodes[3].core.table.writes) != 0 {
 		t.Fatal("written above the stamps of a majority that met no majority of the former view")
 	}
 	h.cut = nil

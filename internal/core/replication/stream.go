@@ -181,14 +181,14 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 	if c.blunder == blunderSeenIsAck {
 		from, to = 0, m.Seen
 	}
-	for i := c.findWrite(from); i < len(c.writes) && c.writes[i].seq <= to; i++ {
-		r := c.writes[i]
+	for i := c.table.findWrite(from); i < len(c.table.writes) && c.table.writes[i].seq <= to; i++ {
+		r := c.table.writes[i]
 		if r.done || r.phase != writing {
 			continue
 		}
 		if c.acknowledges(p, r, refused[r.seq]) {
 			r.answers[p.id] = m.Epoch
-			c.proceed(now, r)
+			c.table.proceed(now, r)
 		}
 	}
 }
@@ -203,22 +203,22 @@ func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) 
 			return false
 		case ref.Why == whyStale:
 			if err := r.lost(ref, p.id); err != nil {
-				c.finish(r, err)
+				c.table.finish(r, err)
 			}
 			continue
 		case ref.Why == whyAhead:
 			c.refusedAhead(r, ref, p.id)
 		case ref.Higher > 0 && !c.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
 			c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
-			c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
+			c.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
 		}
 		counts = false
 	}
 	return counts && !r.done
 }
 
-func (c *Core) findWrite(seq uint64) int {
-	return sort.Search(len(c.writes), func(i int) bool { return c.writes[i].seq >= seq })
+func (tb *table) findWrite(seq uint64) int {
+	return sort.Search(len(tb.writes), func(i int) bool { return tb.writes[i].seq >= seq })
 }
 
 // noteProgress notes which entries of the own stream a peer has applied.

@@ -15,9 +15,9 @@ import (
 func (c *Core) onUpdate(now clock.Instant, u Update) {
 	c.stats.Updates++
 	ops := u.plannedOps()
-	if err := c.admit(u.Level, u.Fence, len(ops)); err != nil {
+	if err := c.table.admit(u.Level, u.Fence, len(ops)); err != nil {
 		releaseAll(ops)
-		c.reply(u.ID, nil, err)
+		c.table.reply(u.ID, nil, err)
 		return
 	}
 	plans, err := c.plan(ops)
@@ -26,13 +26,13 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 	}
 	if err != nil {
 		releaseAll(ops)
-		c.reply(u.ID, nil, err)
+		c.table.reply(u.ID, nil, err)
 		return
 	}
 	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: ops,
 		disk: c.disk.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
 	if !u.Level.Alone() && len(ops) > 0 {
-		c.begin(now, r, u.Deadline)
+		c.table.begin(now, r, u.Deadline)
 		if asks := asksOf(ops, plans); len(asks) > 0 {
 			c.startStamping(now, r, asks)
 			return
@@ -48,7 +48,7 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 		var err error
 		if newest[i], err = c.aboveAll(r, i, &plans[i]); err != nil {
 			releaseAll(r.ops)
-			c.finish(r, err)
+			c.table.finish(r, err)
 			return
 		}
 	}
@@ -72,9 +72,9 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 		r.seq = c.stream.appendEntry(now, entry)
 	}
 	if r.level.Alone() || len(r.ops) == 0 || c.blunder == blunderLocalAck {
-		delete(c.requests, r.id)
+		delete(c.table.open, r.id)
 		c.onDisk = r.disk
-		c.reply(r.id, nil, nil)
+		c.table.reply(r.id, nil, nil)
 		c.onDisk = false
 		return
 	}
@@ -85,10 +85,10 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 		return
 	}
 	r.phase = writing
-	c.restart(now, r)
-	c.writes = append(c.writes, r)
+	c.table.restart(now, r)
+	c.table.writes = append(c.table.writes, r)
 	c.offer(now, r, false)
-	c.proceed(now, r)
+	c.table.proceed(now, r)
 }
 
 // plan decides all ops before the first is applied.
@@ -229,9 +229,9 @@ func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 func (c *Core) offer(now clock.Instant, r *request, all bool) {
 	var to []gossip.NodeID
 	if all {
-		to = c.unanswered(r)
+		to = c.table.unanswered(r)
 	} else {
-		to = targets(c.members.quorums(r.level), c.counts(r), c.members.linked)
+		to = targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked)
 	}
 	for _, id := range to {
 		p := c.members.byID[id]
