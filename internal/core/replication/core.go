@@ -33,21 +33,19 @@ type env struct {
 // Core is the replicator of one role on one node. Not safe for concurrent use.
 type Core struct {
 	*env
-	members   *members
-	store     *store
-	deletions *deletions
-	disk      *disk
-	values    *values
-	stream    *stream
-	table     *table
-	transfers *transfers
-	marks     *marks
-	fences    *fences
-	held      heldReads
+	members     *members
+	store       *store
+	deletions   *deletions
+	disk        *disk
+	values      *values
+	stream      *stream
+	table       *table
+	antiEntropy *antiEntropy
+	transfers   *transfers
+	marks       *marks
+	fences      *fences
+	held        heldReads
 
-	gossipAt clock.Instant
-	// round counts anti-entropy rounds.
-	round   uint64
 	session session
 	// onSynced is called with each session that has pulled the whole state of its primary.
 	onSynced func(now clock.Instant, s *session)
@@ -75,22 +73,24 @@ func New(cfg Config) *Core {
 	sm := &stream{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs,
 		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
 	tb := &table{env: e, members: ms, fences: fs, marks: mk, disk: dk, open: map[RequestID]*request{}}
+	ae := &antiEntropy{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, deletions: ds,
+		values: vs, store: st, stream: sm, gossipAt: clock.Never}
 	c := &Core{
-		table:      tb,
-		stream:     sm,
-		store:      st,
-		env:        e,
-		members:    ms,
-		transfers:  tr,
-		marks:      mk,
-		deletions:  ds,
-		disk:       dk,
-		values:     vs,
-		clocks:     ck,
-		fences:     fs,
-		gossipAt:   clock.Never,
-		forgetting: forgetting{pruneAt: clock.Never},
-		retaining:  retaining{found: math.MaxUint64, expiryAt: clock.Never},
+		antiEntropy: ae,
+		table:       tb,
+		stream:      sm,
+		store:       st,
+		env:         e,
+		members:     ms,
+		transfers:   tr,
+		marks:       mk,
+		deletions:   ds,
+		disk:        dk,
+		values:      vs,
+		clocks:      ck,
+		fences:      fs,
+		forgetting:  forgetting{pruneAt: clock.Never},
+		retaining:   retaining{found: math.MaxUint64, expiryAt: clock.Never},
 	}
 	c.table.proceed, c.onSetAside = c.advance, c.askAfterRemoval
 	c.onSynced = func(now clock.Instant, s *session) {
@@ -156,8 +156,8 @@ func (c *Core) onTime(now clock.Instant) {
 		}
 	}
 	c.retrySession(now)
-	if !now.Before(c.gossipAt) {
-		c.gossipRound(now)
+	if !now.Before(c.antiEntropy.gossipAt) {
+		c.antiEntropy.startRound(now)
 	}
 	if c.planExpiry(); !now.Before(c.expiryAt) {
 		c.markExpired()
@@ -174,7 +174,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.disk.mended {
 		return c.now
 	}
-	d := clock.Min(clock.Min(c.stream.batchAt, c.expiryAt), clock.Min(c.gossipAt, c.pruneAt))
+	d := clock.Min(clock.Min(c.stream.batchAt, c.expiryAt), clock.Min(c.antiEntropy.gossipAt, c.pruneAt))
 	for _, p := range c.members.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -207,7 +207,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	}
 	switch m := m.(type) {
 	case *Deltas:
-		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.stream.onDeltas(p, m)
 		}
 	case *Ack:
@@ -215,23 +215,23 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *ReadRequest:
 		c.onReadRequest(p, m)
 	case *ReadResult:
-		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onReadResult(now, p, m)
 		}
 	case *ReadParts:
 		c.onReadParts(p, m)
 	case *PartsResult:
-		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onPartsResult(now, p, m)
 		}
 	case *StampQuery:
 		c.onStampQuery(p, m)
 	case *StampAnswer:
-		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onStampAnswer(now, p, m)
 		}
 	case *Repair:
-		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onRepair(p, m)
 		}
 	case *RepairAck:
@@ -247,7 +247,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *FetchParts:
 		c.onFetchParts(p, m)
 	case *Values:
-		if c.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 			c.onValues(now, p, m)
 		} else {
 			c.dismissUnlevel(now, p, m)

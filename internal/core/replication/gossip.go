@@ -24,38 +24,56 @@ import (
 // Each side only pulls, so a value travels to members to which it is new, and no member
 // decides for another.
 
-// gossipRound sends the Status messages of one round.
-func (c *Core) gossipRound(now clock.Instant) {
-	c.gossipAt = now.Add(c.roundWait())
-	if len(c.members.peers) == 0 {
+// antiEntropy sends the Status of each round, and checks the floors of frames.
+type antiEntropy struct {
+	*env
+	members   *members
+	clocks    *clocks
+	fences    *fences
+	transfers *transfers
+	marks     *marks
+	deletions *deletions
+	values    *values
+	store     *store
+	stream    *stream
+
+	gossipAt clock.Instant
+	// round counts the rounds.
+	round uint64
+}
+
+// startRound sends the Status messages of one round.
+func (ae *antiEntropy) startRound(now clock.Instant) {
+	ae.gossipAt = now.Add(ae.roundWait())
+	if len(ae.members.peers) == 0 {
 		return
 	}
-	c.round++
-	c.transfers.packer.rest()
-	if c.members.caughtUp < c.members.epoch || len(c.members.former) > 0 {
-		for _, p := range c.members.peers {
-			c.sendStatus(p, p.synced < c.members.epoch || p.caughtUp < c.members.epoch || c.members.caughtUp < c.members.epoch)
+	ae.round++
+	ae.transfers.packer.rest()
+	if ae.members.caughtUp < ae.members.epoch || len(ae.members.former) > 0 {
+		for _, p := range ae.members.peers {
+			ae.sendStatus(p, p.synced < ae.members.epoch || p.caughtUp < ae.members.epoch || ae.members.caughtUp < ae.members.epoch)
 		}
 		return
 	}
-	c.sendStatus(c.members.peers[(c.cfg.Seed+c.round)%uint64(len(c.members.peers))], true)
+	ae.sendStatus(ae.members.peers[(ae.cfg.Seed+ae.round)%uint64(len(ae.members.peers))], true)
 }
 
 // roundWait is short while the view is not settled.
-func (c *Core) roundWait() time.Duration {
-	if len(c.members.former) > 0 {
-		return min(2*c.cfg.ResendAfter, c.cfg.GossipEvery)
+func (ae *antiEntropy) roundWait() time.Duration {
+	if len(ae.members.former) > 0 {
+		return min(2*ae.cfg.ResendAfter, ae.cfg.GossipEvery)
 	}
-	return c.cfg.GossipEvery
+	return ae.cfg.GossipEvery
 }
 
-func (c *Core) sendStatus(p *peer, reply bool) {
-	if c.cfg.NoGossip {
+func (ae *antiEntropy) sendStatus(p *peer, reply bool) {
+	if ae.cfg.NoGossip {
 		return
 	}
-	c.transfers.sendStored(p, &Status{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, CaughtUp: c.members.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
-		Vector: c.stream.vector(), Fences: c.fences.all(), Reply: reply,
-		MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Deletions: c.deletions.statusSums(c.now.Sub(c.deletions.movedAt) > deletionsQuiet), Fresh: c.marks.fresh, Dots: c.values.dots, Wall: c.clocks.ownWall()}, c.cfg.Keep != nil)
+	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.marks.floor, Horizon: ae.marks.horizon, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
+		Vector: ae.stream.vector(), Fences: ae.fences.all(), Reply: reply,
+		MinGeneration: ae.marks.minGeneration, MaxForgottenStamp: ae.marks.maxForgottenStamp, Deletions: ae.deletions.statusSums(ae.now.Sub(ae.deletions.movedAt) > deletionsQuiet), Fresh: ae.marks.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
 }
 
 // vector returns the applied entries of every stream, sorted by node.
@@ -89,14 +107,14 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.onStanding(p, m)
 	if c.marks.fresh {
 		if m.Reply {
-			c.sendStatus(p, false)
+			c.antiEntropy.sendStatus(p, false)
 		}
 		return
 	}
-	if !c.checkPruneFloor(p, m.Floor, m.Horizon) {
+	if !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 		// Don't compare roots: they differ because of that.
 		if m.Reply {
-			c.sendStatus(p, false)
+			c.antiEntropy.sendStatus(p, false)
 		}
 		return
 	}
@@ -106,7 +124,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)
 	} else {
 		p.differed++
-		if c.session.peer == 0 && c.mustPull(m, p) {
+		if c.session.peer == 0 && c.antiEntropy.mustPull(m, p) {
 			if p.id == c.avoidPeer {
 				c.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
 			} else {
@@ -116,24 +134,24 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		c.catchUp(now)
 	}
 	if m.Reply {
-		c.sendStatus(p, false)
+		c.antiEntropy.sendStatus(p, false)
 	}
 }
 
 // mustPull reports whether streams alone will not remove the difference.
-func (c *Core) mustPull(m *Status, p *peer) bool {
-	if c.cfg.NoStream || p.joined < c.members.epoch && c.members.caughtUp < c.members.epoch || p.differed >= 3 {
+func (ae *antiEntropy) mustPull(m *Status, p *peer) bool {
+	if ae.cfg.NoStream || p.joined < ae.members.epoch && ae.members.caughtUp < ae.members.epoch || p.differed >= 3 {
 		return true
 	}
 	level := true
 	for _, s := range m.Vector {
-		mine := c.stream.seenOf(s.Node)
-		if s.Top > mine.Seen && !c.members.present(s.Node) {
+		mine := ae.stream.seenOf(s.Node)
+		if s.Top > mine.Seen && !ae.members.present(s.Node) {
 			return true
 		}
 		level = level && mine.Seen == s.Seen && mine.Top == s.Top
 	}
-	return level && !c.stream.lacksStream(m.Vector)
+	return level && !ae.stream.lacksStream(m.Vector)
 }
 
 // lacksStream reports whether a vector lacks a running stream of which this replica has

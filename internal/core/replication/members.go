@@ -108,9 +108,9 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 		c.onReceived(now, r.From, r.Msg)
 	}
 	for _, p := range c.members.peers {
-		c.sendStatus(p, true)
+		c.antiEntropy.sendStatus(p, true)
 	}
-	c.gossipAt = now.Add(c.roundWait())
+	c.antiEntropy.gossipAt = now.Add(c.antiEntropy.roundWait())
 }
 
 // keepFormer adds the voters of the view before to the kept sets.
@@ -182,7 +182,7 @@ func (c *Core) catchUp(now clock.Instant) {
 	if c.members.caughtUp < c.members.epoch && c.members.hasCaughtUp() {
 		c.members.caughtUp, c.members.behind = c.members.epoch, false
 		for _, p := range c.members.peers {
-			c.sendStatus(p, false)
+			c.antiEntropy.sendStatus(p, false)
 		}
 	}
 	if len(c.members.former) == 0 || !c.members.settled() {

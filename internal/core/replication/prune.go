@@ -201,7 +201,7 @@ func (c *Core) checkPeerFloors(now clock.Instant) bool {
 	for _, p := range c.members.peers {
 		if p.floor != c.marks.floor {
 			all = false
-			c.transfers.send(p, c.lastCommit())
+			c.transfers.send(p, c.antiEntropy.lastCommit())
 		}
 		all = all && !p.down
 	}
@@ -292,7 +292,7 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 }
 
 func (c *Core) onPrepare(p *peer, m *Prepare) {
-	if m.Epoch != c.members.epoch || len(c.members.voters) == 0 || c.members.voters[0] != p.id || !c.checkPruneFloor(p, m.Floor, m.Horizon) {
+	if m.Epoch != c.members.epoch || len(c.members.voters) == 0 || c.members.voters[0] != p.id || !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 		return
 	}
 	c.marks.empty = false
@@ -304,9 +304,9 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 }
 
 // lastCommit returns the commit that led to the floor.
-func (c *Core) lastCommit() *Commit {
-	m := &Commit{MinGeneration: c.marks.minGeneration, MaxForgottenStamp: c.marks.maxForgottenStamp, Floor: c.marks.floor, Horizon: c.marks.horizon, Drops: c.marks.lastDrops, Fences: c.fences.all()}
-	if c.blunder == blunderNoTerms {
+func (ae *antiEntropy) lastCommit() *Commit {
+	m := &Commit{MinGeneration: ae.marks.minGeneration, MaxForgottenStamp: ae.marks.maxForgottenStamp, Floor: ae.marks.floor, Horizon: ae.marks.horizon, Drops: ae.marks.lastDrops, Fences: ae.fences.all()}
+	if ae.blunder == blunderNoTerms {
 		m.Fences = nil
 	}
 	return m
@@ -380,28 +380,28 @@ func (c *Core) decideRound(now clock.Instant) {
 	c.idleRounds = 0
 	c.applyCommit(now, drops)
 	for _, p := range c.members.peers {
-		c.transfers.send(p, c.lastCommit())
+		c.transfers.send(p, c.antiEntropy.lastCommit())
 	}
 }
 
 // checkPruneFloor reports whether this replica may accept state of a peer at floor, and
 // makes the side that is behind catch up.
-func (c *Core) checkPruneFloor(p *peer, floor, horizon uint64) bool {
+func (ae *antiEntropy) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
-	case c.marks.fresh, floor == c.marks.floor && horizon != c.marks.horizon:
+	case ae.marks.fresh, floor == ae.marks.floor && horizon != ae.marks.horizon:
 		// The Status shows which side stands at the lower horizon.
-		c.sendStatus(p, horizon > c.marks.horizon || c.marks.fresh)
-	case floor == c.marks.floor, c.blunder == blunderNoFloor:
+		ae.sendStatus(p, horizon > ae.marks.horizon || ae.marks.fresh)
+	case floor == ae.marks.floor, ae.blunder == blunderNoFloor:
 		return true
-	case floor < c.marks.floor && p.floor >= c.marks.floor:
+	case floor < ae.marks.floor && p.floor >= ae.marks.floor:
 		// A late frame of a peer that has reached the floor meanwhile.
-	case floor < c.marks.floor:
-		c.transfers.send(p, c.lastCommit())
+	case floor < ae.marks.floor:
+		ae.transfers.send(p, ae.lastCommit())
 	default:
-		c.sendStatus(p, false)
+		ae.sendStatus(p, false)
 	}
-	c.stats.Unlevel++
+	ae.stats.Unlevel++
 	return false
 }
 
@@ -427,7 +427,7 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 		c.marks.floor, c.marks.minGeneration, c.marks.maxForgottenStamp = m.Floor-1, max(c.marks.minGeneration, m.MinGeneration), max(c.marks.maxForgottenStamp, m.MaxForgottenStamp)
 		c.applyCommit(now, m.Drops)
 	}
-	c.sendStatus(p, false)
+	c.antiEntropy.sendStatus(p, false)
 	for _, p := range c.members.peers {
 		if p.next > p.acked+1 {
 			// It refuses the entries in flight.

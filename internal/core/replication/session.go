@@ -450,7 +450,7 @@ func (c *Core) sourceLost(now clock.Instant, id gossip.NodeID) {
 	}
 	if c.session.peer == id {
 		c.abandonSession()
-		c.gossipAt = clock.Min(c.gossipAt, now.Add(time.Millisecond))
+		c.antiEntropy.gossipAt = clock.Min(c.antiEntropy.gossipAt, now.Add(time.Millisecond))
 		return
 	}
 	c.dismissSource(id)
