@@ -203,3 +203,15 @@ func (c *Core) Key(key string) keyStats {
 // Deletions describes the deletions under a durable key: its own, or those of entries of
 // its map, in the order of their names. There are none under a key that is not durable.
 func (c *Core) Deletions(key string) []DeletionRecord { return c.deletions.records(key) }
+
+// Recall sets the header and the deletions of a file, after Restore and before the first
+// Step.
+func (c *Core) Recall(now clock.Instant, m Memory, deleted []DeletionRecord) {
+	c.retention.recall(now, m, deleted)
+}
+
+// Memory returns the header for the file.
+func (c *Core) Memory(now clock.Instant) Memory { return c.retention.memory(now) }
+
+// KeptKeys returns the durable keys, deleted ones too, sorted.
+func (c *Core) KeptKeys() []string { return c.retention.keptKeys() }

@@ -41,6 +41,8 @@ type Core struct {
 	stream      *stream
 	table       *table
 	antiEntropy *antiEntropy
+	retention   *retention
+	pruner      *pruner
 	transfers   *transfers
 	marks       *marks
 	fences      *fences
@@ -51,9 +53,7 @@ type Core struct {
 	onSynced func(now clock.Instant, s *session)
 	// avoidPeer is the primary source of the last session, if that failed.
 	avoidPeer gossip.NodeID
-	forgetting
-	retaining
-	clocks *clocks
+	clocks    *clocks
 }
 
 // New returns a core without keys and without a view: until the first
@@ -75,7 +75,12 @@ func New(cfg Config) *Core {
 	tb := &table{env: e, members: ms, fences: fs, marks: mk, disk: dk, open: map[RequestID]*request{}}
 	ae := &antiEntropy{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, deletions: ds,
 		values: vs, store: st, stream: sm, gossipAt: clock.Never}
+	rt := &retention{env: e, members: ms, clocks: ck, marks: mk, deletions: ds, values: vs, store: st, stream: sm,
+		found: math.MaxUint64}
+	pr := &pruner{env: e, members: ms, fences: fs, transfers: tr, marks: mk, deletions: ds, values: vs, store: st,
+		stream: sm, table: tb, antiEntropy: ae, retention: rt, pruneAt: clock.Never, expiryAt: clock.Never}
 	c := &Core{
+		retention: rt, pruner: pr,
 		antiEntropy: ae,
 		table:       tb,
 		stream:      sm,
@@ -89,10 +94,8 @@ func New(cfg Config) *Core {
 		values:      vs,
 		clocks:      ck,
 		fences:      fs,
-		forgetting:  forgetting{pruneAt: clock.Never},
-		retaining:   retaining{found: math.MaxUint64, expiryAt: clock.Never},
 	}
-	c.table.proceed, c.onSetAside = c.advance, c.askAfterRemoval
+	tb.proceed, rt.onSetAside = c.advance, c.askAfterRemoval
 	c.onSynced = func(now clock.Instant, s *session) {
 		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
 	}
@@ -159,13 +162,13 @@ func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.antiEntropy.gossipAt) {
 		c.antiEntropy.startRound(now)
 	}
-	if c.planExpiry(); !now.Before(c.expiryAt) {
-		c.markExpired()
-		c.planExpiry()
+	if c.pruner.planExpiry(); !now.Before(c.pruner.expiryAt) {
+		c.pruner.markExpired()
+		c.pruner.planExpiry()
 	}
-	if c.planPrune(now); !now.Before(c.pruneAt) {
-		c.startRound(now)
-		c.planPrune(now)
+	if c.pruner.planPrune(now); !now.Before(c.pruner.pruneAt) {
+		c.pruner.startRound(now)
+		c.pruner.planPrune(now)
 	}
 }
 
@@ -174,7 +177,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.disk.mended {
 		return c.now
 	}
-	d := clock.Min(clock.Min(c.stream.batchAt, c.expiryAt), clock.Min(c.antiEntropy.gossipAt, c.pruneAt))
+	d := clock.Min(clock.Min(c.stream.batchAt, c.pruner.expiryAt), clock.Min(c.antiEntropy.gossipAt, c.pruner.pruneAt))
 	for _, p := range c.members.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -259,11 +262,11 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *partAck:
 		c.transfers.onPartAck(now, p, m)
 	case *Prepare:
-		c.onPrepare(p, m)
+		c.pruner.onPrepare(p, m)
 	case *Prepared:
-		c.onPrepared(now, p, m)
+		c.pruner.onPrepared(now, p, m)
 	case *Commit:
-		c.onCommit(now, p, m)
+		c.pruner.onCommit(now, p, m)
 	}
 }
 

@@ -8,74 +8,74 @@ import (
 )
 
 // applyCommit forgets state that all replicas hold, and raises the floor.
-func (c *Core) applyCommit(now clock.Instant, drops []Drop) {
+func (pr *pruner) applyCommit(now clock.Instant, drops []Drop) {
 	byKey := make(map[string]*Drop, len(drops))
 	for i := range drops {
 		byKey[drops[i].Key] = &drops[i]
 	}
-	if c.blunder != blunderOldLog {
-		c.rewriteLog(byKey)
+	if pr.blunder != blunderOldLog {
+		pr.rewriteLog(byKey)
 	}
 	for i := range drops {
-		c.applyDrop(&drops[i])
+		pr.applyDrop(&drops[i])
 	}
 	for i := range drops {
 		d := &drops[i]
-		c.marks.horizon = max(c.marks.horizon, d.Since)
+		pr.marks.horizon = max(pr.marks.horizon, d.Since)
 		if d.Since > 0 && d.Kind == 0 {
-			c.marks.minGeneration = max(c.marks.minGeneration, d.Gen)
+			pr.marks.minGeneration = max(pr.marks.minGeneration, d.Gen)
 		}
 	}
-	c.marks.floor++
-	c.marks.empty = false
-	c.marks.lastDrops = drops
-	c.stream.shared = nil
-	c.stats.Rounds++
-	c.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
-	for _, r := range c.table.open { // order-free: clears only
+	pr.marks.floor++
+	pr.marks.empty = false
+	pr.marks.lastDrops = drops
+	pr.stream.shared = nil
+	pr.stats.Rounds++
+	pr.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
+	for _, r := range pr.table.open { // order-free: clears only
 		r.repairs = nil
 	}
 }
 
 // applyDrop applies one line of a commit. Values that have changed since they were
 // agreed upon keep their garbage until a later round.
-func (c *Core) applyDrop(d *Drop) {
-	it := c.store.get(d.Key)
+func (pr *pruner) applyDrop(d *Drop) {
+	it := pr.store.get(d.Key)
 	switch {
 	case it == nil:
 	case d.Since > 0 && d.Kind != 0:
-		c.dropInside(d, it)
+		pr.dropInside(d, it)
 	case d.Since > 0:
-		c.dropEnded(d, it)
+		pr.dropEnded(d, it)
 	case len(d.Writers) > 0:
 		it.own()
-		c.gatherShares(d, it)
+		pr.gatherShares(d, it)
 	case d.Kind != 0:
 		it.own()
 		p, ok := it.value.(crdt.Pruner)
-		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, c.members.dead) {
-			c.store.settle(it)
-			c.stats.Pruned += uint64(d.Garbage.Items)
+		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, pr.members.dead) {
+			pr.store.settle(it)
+			pr.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
-				c.marks.maxForgottenStamp = max(c.marks.maxForgottenStamp, m.Forgotten().Time)
+				pr.marks.maxForgottenStamp = max(pr.marks.maxForgottenStamp, m.Forgotten().Time)
 			}
 		}
 	case it.gen < d.Gen:
 		// Written here before this replica had a deletion that all peers had applied.
-		c.values.vanish(it)
+		pr.values.vanish(it)
 	default:
-		if c.blunder == blunderNoRebase && it.value != nil {
+		if pr.blunder == blunderNoRebase && it.value != nil {
 			return
 		}
 		it.gen -= d.Gen
-		c.stats.Pruned++
-		c.deletions.forget(it.key) // by a leader whose Keep does not select the key
+		pr.stats.Pruned++
+		pr.deletions.forget(it.key) // by a leader whose Keep does not select the key
 		if it.gen == 0 && it.value == nil {
-			c.store.remove(it)
+			pr.store.remove(it)
 			return
 		}
-		c.store.settle(it)
-		c.deletions.noteDeletions(it, it.value)
+		pr.store.settle(it)
+		pr.deletions.noteDeletions(it, it.value)
 	}
 }
 
@@ -90,18 +90,18 @@ func (vs *values) vanish(it *item) {
 
 // dropEnded forgets a durable key. A key that was created again stays as it is: old files
 // hold its generations.
-func (c *Core) dropEnded(d *Drop, it *item) {
+func (pr *pruner) dropEnded(d *Drop, it *item) {
 	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
 		return
 	}
-	c.values.vanish(it)
-	c.stats.Pruned++
-	c.out.Forgotten = append(c.out.Forgotten, it.key)
+	pr.values.vanish(it)
+	pr.stats.Pruned++
+	pr.out.Forgotten = append(pr.out.Forgotten, it.key)
 }
 
 // dropInside forgets deletions of entries of a durable map. A replica that has agreed
 // holds them, or newer states, which stay.
-func (c *Core) dropInside(d *Drop, it *item) {
+func (pr *pruner) dropInside(d *Drop, it *item) {
 	it.own()
 	m, ok := it.value.(*entryMap)
 	if !ok || it.gen != d.Gen || it.era != d.Era {
@@ -109,35 +109,35 @@ func (c *Core) dropInside(d *Drop, it *item) {
 	}
 	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.stampOf(entry) == s })
 	for _, e := range d.Deletions {
-		c.marks.maxForgottenStamp = max(c.marks.maxForgottenStamp, e.Stamp.Time)
+		pr.marks.maxForgottenStamp = max(pr.marks.maxForgottenStamp, e.Stamp.Time)
 		if _, stays := m.Stamp(e.Entry); !stays {
-			c.deletions.forgetInside(d.Key, e.Entry)
+			pr.deletions.forgetInside(d.Key, e.Entry)
 		}
 	}
 	if dropped > 0 {
-		c.store.settle(it)
-		c.stats.Pruned += uint64(dropped)
-		c.out.Forgotten = append(c.out.Forgotten, it.key)
+		pr.store.settle(it)
+		pr.stats.Pruned += uint64(dropped)
+		pr.out.Forgotten = append(pr.out.Forgotten, it.key)
 	}
 }
 
 // rewriteLog rewrites the own log for the new floor: entries from before a tombstone must
 // not be retransmitted without it.
-func (c *Core) rewriteLog(byKey map[string]*Drop) {
+func (pr *pruner) rewriteLog(byKey map[string]*Drop) {
 	done := map[*Entry]*Entry{}
 	rewrite := func(e *Entry) *Entry {
 		if got := done[e]; got != nil {
 			return got
 		}
-		done[e] = c.rewritten(e, byKey)
+		done[e] = pr.rewritten(e, byKey)
 		return done[e]
 	}
-	for i, e := range c.stream.log.entries {
+	for i, e := range pr.stream.log.entries {
 		n := rewrite(e)
-		c.stream.log.bytes += n.size() - e.size()
-		c.stream.log.entries[i] = n
+		pr.stream.log.bytes += n.size() - e.size()
+		pr.stream.log.entries[i] = n
 	}
-	for _, r := range c.table.writes {
+	for _, r := range pr.table.writes {
 		if !r.done {
 			r.entry = rewrite(r.entry)
 		}
@@ -146,7 +146,7 @@ func (c *Core) rewriteLog(byKey map[string]*Drop) {
 
 // rewritten returns e as it must be sent after the commit: e itself if the commit names
 // none of its keys.
-func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
+func (pr *pruner) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 	concerned := false
 	for i := range e.Items {
 		concerned = concerned || byKey[e.Items[i].Key] != nil
@@ -162,7 +162,7 @@ func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 		case d.Since > 0 && d.Kind != 0:
 			in = without(in, d)
 		case d.Kind != 0:
-			in = c.overtaken(in, d)
+			in = pr.overtaken(in, d)
 		case d.Since > 0:
 			if in.Gen < d.Gen || in.Gen == d.Gen && in.Kind == 0 {
 				continue
@@ -182,12 +182,12 @@ func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 
 // overtaken replaces, in a delta of a map, entries by the newer tombstones that stand
 // here.
-func (c *Core) overtaken(in Item, d *Drop) Item {
-	here, ok := c.store.value(in.Key).(*entryMap)
+func (pr *pruner) overtaken(in Item, d *Drop) Item {
+	here, ok := pr.store.value(in.Key).(*entryMap)
 	if !ok || in.Gen != 0 || in.Kind != d.Kind {
 		return in
 	}
-	in = liftedItem(in, c.store.get(in.Key).era)
+	in = liftedItem(in, pr.store.get(in.Key).era)
 	v, err := crdt.Decode(in.Kind, in.Bytes)
 	if err != nil {
 		return in
@@ -244,12 +244,12 @@ func without(in Item, d *Drop) Item {
 const gatherWritersMax = 64
 
 // gatherable returns the shares of dead writers that could be merged in a value.
-func (c *Core) gatherable(it *item) (d Drop, ok bool) {
+func (pr *pruner) gatherable(it *item) (d Drop, ok bool) {
 	g, ok := it.value.(crdt.Gatherer)
 	if !ok {
 		return d, false
 	}
-	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(c.members.dead, gatherWritersMax)}
+	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(pr.members.dead, gatherWritersMax)}
 	d.Garbage = g.Shares(d.writer)
 	return d, len(d.Writers) > 0
 }
@@ -258,23 +258,23 @@ func (d *Drop) writer(n crdt.NodeID) bool { return slices.Contains(d.Writers, n)
 
 // agreesToGather reports whether this replica has the same shares of the same dead
 // writers.
-func (c *Core) agreesToGather(d *Drop, v crdt.Value) bool {
+func (pr *pruner) agreesToGather(d *Drop, v crdt.Value) bool {
 	g, ok := v.(crdt.Gatherer)
-	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !c.members.dead(n) })
+	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !pr.members.dead(n) })
 	return ok && !alive && g.Shares(d.writer) == d.Garbage
 }
 
 // gatherShares carries out a line of a commit. The content stays what it is.
-func (c *Core) gatherShares(d *Drop, it *item) {
+func (pr *pruner) gatherShares(d *Drop, it *item) {
 	g, ok := it.value.(crdt.Gatherer)
 	if !ok || it.gen != 0 || it.kind() != d.Kind {
 		return // deleted since; the remaining lines of the key will be too
 	}
-	if c.blunder == blunderGatherUnchanged && g.Shares(d.writer) != d.Garbage {
+	if pr.blunder == blunderGatherUnchanged && g.Shares(d.writer) != d.Garbage {
 		return
 	}
 	if g.Gather(d.writer) {
-		c.store.settle(it)
-		c.stats.Pruned += uint64(d.Garbage.Items)
+		pr.store.settle(it)
+		pr.stats.Pruned += uint64(d.Garbage.Items)
 	}
 }

@@ -85,7 +85,7 @@ func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 		t.Errorf("%d tombstones, of which %d are younger than Retain", n, young)
 	}
 	now := d.core(2).wallAt(d.now)
-	if late := now - d.core(2).Memory(d.now).Current; late > millis(retain/2) {
+	if late := now - d.core(2).retention.memory(d.now).Current; late > millis(retain/2) {
 		t.Errorf("its deletions are those of the others as of %d ms ago", late)
 	}
 	d.stop(2)

@@ -104,7 +104,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.stream.noteProgress(now, p, m.Vector[i].Seen, 0, 0)
 	}
-	c.onStanding(p, m)
+	c.retention.onStanding(p, m)
 	if c.marks.fresh {
 		if m.Reply {
 			c.antiEntropy.sendStatus(p, false)

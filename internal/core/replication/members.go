@@ -96,12 +96,12 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	c.members.keepFormer(old, oldVoters)
 	c.members.enlist(v, c.stream.log.last())
 	c.dropGoneSources(now)
-	c.pruneRound, c.idleRounds = pruning{}, 0
+	c.pruner.pruneRound, c.pruner.idleRounds = pruning{}, 0
 	c.store.suspectAll()
 	if len(c.members.peers) == 0 {
 		c.members.former, c.members.behind = nil, false
 	}
-	c.establishAlone()
+	c.retention.establishAlone()
 	c.catchUp(now)
 	c.recount(now)
 	for _, r := range c.held.takeReads() {

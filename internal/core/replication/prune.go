@@ -143,12 +143,28 @@ type marks struct {
 	own   []Item
 }
 
-// forgetting holds the leader's rounds.
-type forgetting struct {
+// pruner leads the rounds that forget state, and answers and commits those of another
+// leader.
+type pruner struct {
+	*env
+	members     *members
+	fences      *fences
+	transfers   *transfers
+	marks       *marks
+	deletions   *deletions
+	values      *values
+	store       *store
+	stream      *stream
+	table       *table
+	antiEntropy *antiEntropy
+	retention   *retention
+
 	// pruneRound is the leader's round, idleRounds how many in a row forgot nothing.
 	pruneRound pruning
 	idleRounds int
 	pruneAt    clock.Instant
+	// expiryAt is when the leader next looks for expired deletions.
+	expiryAt clock.Instant
 	// cursor and idleCursor are the buckets at which the next scans begin.
 	cursor, idleCursor int
 }
@@ -160,88 +176,90 @@ func (ms *members) leads() bool { return len(ms.voters) > 0 && ms.voters[0] == m
 func (ms *members) dead(id crdt.NodeID) bool { return !ms.present(gossip.NodeID(id)) }
 
 // planPrune sets the time of the next round if a bucket is suspect.
-func (c *Core) planPrune(now clock.Instant) {
-	if !c.members.leads() || c.store.suspects == 0 && len(c.cfg.Expire) == 0 {
-		c.pruneAt = clock.Never
-	} else if c.pruneAt == clock.Never {
-		c.pruneAt = now.Add(c.pruneWait())
+func (pr *pruner) planPrune(now clock.Instant) {
+	if !pr.members.leads() || pr.store.suspects == 0 && len(pr.cfg.Expire) == 0 {
+		pr.pruneAt = clock.Never
+	} else if pr.pruneAt == clock.Never {
+		pr.pruneAt = now.Add(pr.pruneWait())
 	}
 }
 
-func (c *Core) pruneWait() time.Duration { return c.cfg.PruneEvery << min(c.idleRounds, pruneTireMax) }
+func (pr *pruner) pruneWait() time.Duration {
+	return pr.cfg.PruneEvery << min(pr.idleRounds, pruneTireMax)
+}
 
 // startRound makes the leader scan the store and begin a round.
-func (c *Core) startRound(now clock.Instant) {
-	c.pruneAt = clock.Never
-	if c.pruneRound.attempt != 0 {
-		c.pruneRound = pruning{}
-		c.idleRounds++
+func (pr *pruner) startRound(now clock.Instant) {
+	pr.pruneAt = clock.Never
+	if pr.pruneRound.attempt != 0 {
+		pr.pruneRound = pruning{}
+		pr.idleRounds++
 	}
-	c.deleteIdle(now)
-	if !c.checkPeerFloors(now) {
+	pr.deleteIdle(now)
+	if !pr.checkPeerFloors(now) {
 		return
 	}
-	drops := c.candidates(now)
+	drops := pr.candidates(now)
 	if len(drops) == 0 {
 		return
 	}
-	c.ids++
-	c.pruneRound = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
-	m := &Prepare{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, Attempt: c.ids, Drops: drops}
-	for _, p := range c.members.peers {
-		c.transfers.send(p, m)
+	pr.ids++
+	pr.pruneRound = pruning{attempt: pr.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
+	m := &Prepare{Epoch: pr.members.epoch, Floor: pr.marks.floor, Horizon: pr.marks.horizon, Attempt: pr.ids, Drops: drops}
+	for _, p := range pr.members.peers {
+		pr.transfers.send(p, m)
 	}
-	c.decideRound(now)
+	pr.decideRound(now)
 }
 
 // checkPeerFloors reports whether all peers can be reached and stand at the own floor. It
 // sends the last commit to those that are behind.
-func (c *Core) checkPeerFloors(now clock.Instant) bool {
+func (pr *pruner) checkPeerFloors(now clock.Instant) bool {
 	all := true
-	for _, p := range c.members.peers {
-		if p.floor != c.marks.floor {
+	for _, p := range pr.members.peers {
+		if p.floor != pr.marks.floor {
 			all = false
-			c.transfers.send(p, c.antiEntropy.lastCommit())
+			pr.transfers.send(p, pr.antiEntropy.lastCommit())
 		}
 		all = all && !p.down
 	}
 	if !all {
-		c.idleRounds++
+		pr.idleRounds++
 	}
 	return all
 }
 
 // candidates returns drops that this replica could apply, from some of its buckets.
-func (c *Core) candidates(now clock.Instant) (out []Drop) {
+func (pr *pruner) candidates(now clock.Instant) (out []Drop) {
 	looked, size := 0, 0
 	for range bucketCount {
-		b := &c.store.buckets[c.cursor]
+		b := &pr.store.buckets[pr.cursor]
 		if b.suspect {
 			looked += len(b.items)
 			before := len(out)
 			for _, it := range b.sorted() {
-				c.foldShares(now, it)
-				if d, ok := c.candidate(it); ok {
+				pr.foldShares(now, it)
+				if d, ok := pr.candidate(it); ok {
 					out = append(out, d)
 					size += d.size()
 				}
 			}
 			if len(out) == before {
 				b.suspect = false
-				c.store.suspects--
+				pr.store.suspects--
 			}
 		}
-		c.cursor = (c.cursor + 1) % bucketCount
-		if looked >= dropScanMax || len(out) >= dropsMax || size >= c.cfg.Limits.FrameBytes/2 {
+		pr.cursor = (pr.cursor + 1) % bucketCount
+		if looked >= dropScanMax || len(out) >= dropsMax || size >= pr.cfg.Limits.FrameBytes/2 {
 			break
 		}
 	}
 	return out[:min(len(out), dropsMax)]
 }
 
-func (c *Core) candidate(it *item) (d Drop, ok bool) {
-	if c.kept(it.key) {
-		return c.deletions.expiredUnder(it)
+func (pr *pruner) candidate(it *item) (d Drop, ok bool) {
+	if pr.kept(it.key) {
+		return pr.deletions.expiredUnder(it)
 	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
@@ -252,10 +270,10 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 		// one, comparisons with the vector would have other results. So they stay.
 		return d, false
 	}
-	if d, ok := c.gatherable(it); ok {
+	if d, ok := pr.gatherable(it); ok {
 		return d, true
 	}
-	g := p.Garbage(c.members.dead)
+	g := p.Garbage(pr.members.dead)
 	return Drop{Key: it.key, Era: it.era, Kind: it.kind(), Garbage: g}, g.Items > 0
 }
 
@@ -271,36 +289,36 @@ type counter interface {
 
 // foldShares moves the shares of dead writers in a counter to this replica's share, as an
 // ordinary change.
-func (c *Core) foldShares(now clock.Instant, it *item) {
+func (pr *pruner) foldShares(now clock.Instant, it *item) {
 	f, ok := it.value.(counter)
-	if !ok || c.kept(it.key) {
+	if !ok || pr.kept(it.key) {
 		return
 	}
 	e := &Entry{}
 	for _, w := range f.Writers() {
-		if !c.members.dead(w) {
+		if !pr.members.dead(w) {
 			continue
 		}
-		if d := f.Fold(w, crdt.NodeID(c.cfg.Self)); d != nil {
+		if d := f.Fold(w, crdt.NodeID(pr.cfg.Self)); d != nil {
 			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Bytes: d.Append(nil)})
 		}
 	}
 	if len(e.Items) > 0 {
-		c.store.settle(it)
-		c.stream.appendEntry(now, e)
+		pr.store.settle(it)
+		pr.stream.appendEntry(now, e)
 	}
 }
 
-func (c *Core) onPrepare(p *peer, m *Prepare) {
-	if m.Epoch != c.members.epoch || len(c.members.voters) == 0 || c.members.voters[0] != p.id || !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+func (pr *pruner) onPrepare(p *peer, m *Prepare) {
+	if m.Epoch != pr.members.epoch || len(pr.members.voters) == 0 || pr.members.voters[0] != p.id || !pr.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 		return
 	}
-	c.marks.empty = false
-	out := &Prepared{Epoch: c.members.epoch, Floor: c.marks.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
+	pr.marks.empty = false
+	out := &Prepared{Epoch: pr.members.epoch, Floor: pr.marks.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: pr.fences.all()}
 	for i := range m.Drops {
-		out.Agreed[i] = c.agrees(&m.Drops[i])
+		out.Agreed[i] = pr.agrees(&m.Drops[i])
 	}
-	c.transfers.sendStored(p, out, c.cfg.Keep != nil)
+	pr.transfers.sendStored(p, out, pr.cfg.Keep != nil)
 }
 
 // lastCommit returns the commit that led to the floor.
@@ -313,10 +331,10 @@ func (ae *antiEntropy) lastCommit() *Commit {
 }
 
 // agrees reports whether this replica holds the state that d forgets.
-func (c *Core) agrees(d *Drop) bool {
-	it := c.store.get(d.Key)
+func (pr *pruner) agrees(d *Drop) bool {
+	it := pr.store.get(d.Key)
 	switch {
-	case it == nil || c.kept(d.Key) != (d.Since > 0):
+	case it == nil || pr.kept(d.Key) != (d.Since > 0):
 		return false
 	case d.Since > 0 && d.Kind != 0:
 		return agreesInside(d, it)
@@ -328,10 +346,10 @@ func (c *Core) agrees(d *Drop) bool {
 		return false
 	}
 	if len(d.Writers) > 0 {
-		return c.agreesToGather(d, it.value)
+		return pr.agreesToGather(d, it.value)
 	}
 	p, ok := it.value.(crdt.Pruner)
-	return ok && p.Garbage(c.members.dead) == d.Garbage
+	return ok && p.Garbage(pr.members.dead) == d.Garbage
 }
 
 // agreesInside reports whether a durable map has all deletions of d, or newer states in
@@ -347,26 +365,26 @@ func agreesInside(d *Drop, it *item) bool {
 	})
 }
 
-func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
-	s := &c.pruneRound
-	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.members.epoch || m.Floor != c.marks.floor || len(m.Agreed) != len(s.drops) {
+func (pr *pruner) onPrepared(now clock.Instant, p *peer, m *Prepared) {
+	s := &pr.pruneRound
+	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != pr.members.epoch || m.Floor != pr.marks.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
-	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
+	pr.fences.raiseAll(p.id, m.Epoch, m.Fences)
 	s.heard[p.id] = true
 	for i, ok := range m.Agreed {
 		s.agreed[i] = s.agreed[i] && ok
 	}
-	c.decideRound(now)
+	pr.decideRound(now)
 }
 
 // decideRound ends the round when all have answered.
-func (c *Core) decideRound(now clock.Instant) {
-	s := c.pruneRound
-	if len(s.heard) < len(c.members.peers) && !(c.blunder == blunderHasty && 2*len(s.heard) >= len(c.members.peers)) {
+func (pr *pruner) decideRound(now clock.Instant) {
+	s := pr.pruneRound
+	if len(s.heard) < len(pr.members.peers) && !(pr.blunder == blunderHasty && 2*len(s.heard) >= len(pr.members.peers)) {
 		return
 	}
-	c.pruneRound = pruning{}
+	pr.pruneRound = pruning{}
 	var drops []Drop
 	for i := range s.drops {
 		if s.agreed[i] {
@@ -374,13 +392,13 @@ func (c *Core) decideRound(now clock.Instant) {
 		}
 	}
 	if len(drops) == 0 {
-		c.idleRounds++
+		pr.idleRounds++
 		return
 	}
-	c.idleRounds = 0
-	c.applyCommit(now, drops)
-	for _, p := range c.members.peers {
-		c.transfers.send(p, c.antiEntropy.lastCommit())
+	pr.idleRounds = 0
+	pr.applyCommit(now, drops)
+	for _, p := range pr.members.peers {
+		pr.transfers.send(p, pr.antiEntropy.lastCommit())
 	}
 }
 
@@ -405,43 +423,43 @@ func (ae *antiEntropy) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 	return false
 }
 
-func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
+func (pr *pruner) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
-	c.fences.raiseAll(p.id, 0, m.Fences)
+	pr.fences.raiseAll(p.id, 0, m.Fences)
 	switch {
-	case m.Floor <= c.marks.floor:
+	case m.Floor <= pr.marks.floor:
 		return
-	case c.marks.empty, c.marks.floor == 0 && m.Floor > 1:
+	case pr.marks.empty, pr.marks.floor == 0 && m.Floor > 1:
 		// All state of this replica was written by itself, or by other newcomers.
-		c.raiseHorizon(m.Horizon, m.MinGeneration)
-		c.marks.maxForgottenStamp, c.marks.inherited = max(c.marks.maxForgottenStamp, m.MaxForgottenStamp), max(c.marks.inherited, m.MaxForgottenStamp)
-		if c.marks.fresh {
-			c.establish()
+		pr.retention.raiseHorizon(m.Horizon, m.MinGeneration)
+		pr.marks.maxForgottenStamp, pr.marks.inherited = max(pr.marks.maxForgottenStamp, m.MaxForgottenStamp), max(pr.marks.inherited, m.MaxForgottenStamp)
+		if pr.marks.fresh {
+			pr.retention.establish()
 		}
-		c.marks.empty, c.marks.floor, c.marks.lastDrops = false, m.Floor, m.Drops
+		pr.marks.empty, pr.marks.floor, pr.marks.lastDrops = false, m.Floor, m.Drops
 	default:
-		if m.Floor != c.marks.floor+1 {
+		if m.Floor != pr.marks.floor+1 {
 			// Impossible while all members are in the view; see above.
-			c.stats.FloorGaps++
+			pr.stats.FloorGaps++
 		}
-		c.marks.floor, c.marks.minGeneration, c.marks.maxForgottenStamp = m.Floor-1, max(c.marks.minGeneration, m.MinGeneration), max(c.marks.maxForgottenStamp, m.MaxForgottenStamp)
-		c.applyCommit(now, m.Drops)
+		pr.marks.floor, pr.marks.minGeneration, pr.marks.maxForgottenStamp = m.Floor-1, max(pr.marks.minGeneration, m.MinGeneration), max(pr.marks.maxForgottenStamp, m.MaxForgottenStamp)
+		pr.applyCommit(now, m.Drops)
 	}
-	c.antiEntropy.sendStatus(p, false)
-	for _, p := range c.members.peers {
+	pr.antiEntropy.sendStatus(p, false)
+	for _, p := range pr.members.peers {
 		if p.next > p.acked+1 {
 			// It refuses the entries in flight.
-			c.stream.rewind(p)
-			c.stream.flush(now, p)
+			pr.stream.rewind(p)
+			pr.stream.flush(now, p)
 		}
 	}
 }
 
 // idleLimit returns the idle time after which a key is deleted, 0 for never. The longest
 // prefix decides.
-func (c *Core) idleLimit(key string) (after time.Duration) {
+func (pr *pruner) idleLimit(key string) (after time.Duration) {
 	longest := -1
-	for _, e := range c.cfg.Expire {
+	for _, e := range pr.cfg.Expire {
 		if len(e.Prefix) > longest && strings.HasPrefix(key, e.Prefix) {
 			longest, after = len(e.Prefix), e.After
 		}
@@ -450,28 +468,28 @@ func (c *Core) idleLimit(key string) (after time.Duration) {
 }
 
 // deleteIdle deletes idle keys, looking at a part of the store.
-func (c *Core) deleteIdle(now clock.Instant) {
-	if len(c.cfg.Expire) == 0 || !c.members.leads() {
+func (pr *pruner) deleteIdle(now clock.Instant) {
+	if len(pr.cfg.Expire) == 0 || !pr.members.leads() {
 		return
 	}
 	e := &Entry{}
 	looked := 0
 	for range bucketCount {
-		b := &c.store.buckets[c.idleCursor]
-		c.idleCursor = (c.idleCursor + 1) % bucketCount
+		b := &pr.store.buckets[pr.idleCursor]
+		pr.idleCursor = (pr.idleCursor + 1) % bucketCount
 		looked += len(b.items)
 		for _, it := range b.sorted() {
 			if it.changedAt == 0 {
 				it.changedAt = now // restored
 			}
-			after := c.idleLimit(it.key)
+			after := pr.idleLimit(it.key)
 			if it.value == nil || after <= 0 || now.Sub(it.changedAt) < after {
 				continue
 			}
-			c.store.absorb(it, it.gen+1, 0, nil)
-			c.values.noteChange(it, nil)
-			c.stats.Expired++
-			c.trace(TraceEvent{Kind: TraceExpired, Key: it.key})
+			pr.store.absorb(it, it.gen+1, 0, nil)
+			pr.values.noteChange(it, nil)
+			pr.stats.Expired++
+			pr.trace(TraceEvent{Kind: TraceExpired, Key: it.key})
 			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen})
 		}
 		if looked >= dropScanMax || len(e.Items) >= dropsMax {
@@ -479,6 +497,6 @@ func (c *Core) deleteIdle(now clock.Instant) {
 		}
 	}
 	if len(e.Items) > 0 {
-		c.stream.appendEntry(now, e)
+		pr.stream.appendEntry(now, e)
 	}
 }

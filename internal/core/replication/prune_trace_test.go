@@ -111,14 +111,14 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 	c := w.nodes[1].core
 	var drops []Drop
 	for _, key := range []string{"k", "m"} {
-		d, ok := c.candidate(c.store.get(key))
+		d, ok := c.pruner.candidate(c.store.get(key))
 		if !ok {
 			t.Fatalf("%s: nothing to forget", key)
 		}
 		drops = append(drops, d)
 	}
 	c.out = &Effects{}
-	c.applyCommit(w.now, drops)
+	c.pruner.applyCommit(w.now, drops)
 	c.checkInvariants()
 	there := &store{}
 	for _, e := range c.stream.log.entries {

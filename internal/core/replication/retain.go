@@ -86,20 +86,25 @@ type DeletionRecord struct {
 // evenMargin bounds the difference of members' clocks and the delay of frames.
 const evenMargin = 10 * time.Minute
 
-// retaining is the state for durable keys and their file.
-//
-// Invariant: deletions has those under durable keys; fresh only while no state was taken
-// from peers.
-type retaining struct {
-	// current as in Memory. found is current as the file had
-	// it, restored are the keys that came from it. Without a file no key is stale.
-	current   uint64
-	found     uint64
-	restored  []string
-	heardFrom map[gossip.NodeID]bool
+// retention keeps a replica current with the deletions of its peers, and decides whether
+// the keys of an old file may be merged.
+type retention struct {
+	*env
+	members   *members
+	clocks    *clocks
+	marks     *marks
+	deletions *deletions
+	values    *values
+	store     *store
+	stream    *stream
+
+	// current as in Memory. found is current as the file had it, restored are the keys that
+	// came from it. Without a file no key is stale.
+	current, found uint64
+	restored       []string
+	heardFrom      map[gossip.NodeID]bool
 	// onSetAside is called after keys of the file have been removed.
 	onSetAside func(now clock.Instant)
-	expiryAt   clock.Instant
 }
 
 func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
@@ -108,51 +113,50 @@ func (ev *env) wallAt(at clock.Instant) uint64 { return ev.cfg.WallMillis + mill
 
 func (s *deletions) lived() uint64 { return s.livedBefore + millis(s.now.Sub(s.born)) }
 
-// Recall sets the header and the deletions of a file, after Restore and before the first
-// Step.
-func (c *Core) Recall(now clock.Instant, m Memory, ended []DeletionRecord) {
-	c.now, c.deletions.born = now, now
-	c.current, c.marks.horizon, c.marks.minGeneration, c.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
-	if c.blunder != blunderNoForgottenStamp {
-		c.marks.maxForgottenStamp, c.marks.inherited, c.marks.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
+// recall sets the header and the deletions of a file.
+func (rt *retention) recall(now clock.Instant, m Memory, ended []DeletionRecord) {
+	rt.now, rt.deletions.born = now, now
+	rt.current, rt.marks.horizon, rt.marks.minGeneration, rt.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
+	if rt.blunder != blunderNoForgottenStamp {
+		rt.marks.maxForgottenStamp, rt.marks.inherited, rt.marks.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	}
-	c.found = max(m.Current, m.Horizon)
-	c.deletions.restore(m.Lived, ended, c.found)
-	for i := range c.store.buckets {
-		for key := range c.store.buckets[i].items {
-			if c.kept(key) {
-				c.restored = append(c.restored, key)
+	rt.found = max(m.Current, m.Horizon)
+	rt.deletions.restore(m.Lived, ended, rt.found)
+	for i := range rt.store.buckets {
+		for key := range rt.store.buckets[i].items {
+			if rt.kept(key) {
+				rt.restored = append(rt.restored, key)
 			}
 		}
 	}
-	slices.Sort(c.restored)
-	c.marks.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
-	c.heardFrom = map[gossip.NodeID]bool{}
-	c.clocks.unjudged = c.marks.fresh && c.cfg.Wall != nil
-	if !c.marks.fresh {
-		c.found = math.MaxUint64
+	slices.Sort(rt.restored)
+	rt.marks.fresh = len(rt.restored) > 0 && rt.blunder != blunderNotFresh
+	rt.heardFrom = map[gossip.NodeID]bool{}
+	rt.clocks.unjudged = rt.marks.fresh && rt.cfg.Wall != nil
+	if !rt.marks.fresh {
+		rt.found = math.MaxUint64
 	}
 }
 
-// Memory returns the header for the file.
-func (c *Core) Memory(now clock.Instant) Memory {
-	c.now = max(c.now, now)
-	c.moveOn()
-	return Memory{Current: c.current, Horizon: c.marks.horizon, MinGeneration: c.marks.minGeneration, Lived: c.deletions.lived(), MaxForgottenStamp: c.marks.maxForgottenStamp}
+// memory returns the header for the file.
+func (rt *retention) memory(now clock.Instant) Memory {
+	rt.now = max(rt.now, now)
+	rt.advanceCurrent()
+	return Memory{Current: rt.current, Horizon: rt.marks.horizon, MinGeneration: rt.marks.minGeneration, Lived: rt.deletions.lived(), MaxForgottenStamp: rt.marks.maxForgottenStamp}
 }
 
-// moveOn brings current up to date.
-func (c *Core) moveOn() {
-	c.current = max(c.current, c.marks.horizon)
-	if c.marks.fresh || c.members.view == nil {
+// advanceCurrent brings current up to date.
+func (rt *retention) advanceCurrent() {
+	rt.current = max(rt.current, rt.marks.horizon)
+	if rt.marks.fresh || rt.members.view == nil {
 		return
 	}
-	even := c.now
-	for _, p := range c.members.peers {
+	even := rt.now
+	for _, p := range rt.members.peers {
 		even = min(even, slices.Min(p.evenAt[:]))
 	}
-	if margin := millis(c.cfg.evenMargin); even > 0 && c.wallAt(even) > margin {
-		c.current = max(c.current, c.wallAt(even)-margin)
+	if margin := millis(rt.cfg.evenMargin); even > 0 && rt.wallAt(even) > margin {
+		rt.current = max(rt.current, rt.wallAt(even)-margin)
 	}
 }
 
@@ -213,106 +217,106 @@ func (e *keyDeletions) look(expired func(deletion) bool) {
 }
 
 // planExpiry sets when the leader next looks for expired deletions.
-func (c *Core) planExpiry() {
+func (pr *pruner) planExpiry() {
 	switch {
-	case !c.members.leads() || c.deletions.n == 0:
-		c.expiryAt = clock.Never
-	case c.expiryAt == clock.Never:
-		every := c.cfg.evenMargin
-		if c.cfg.Retain > 0 {
-			every = min(every, c.cfg.Retain/32)
+	case !pr.members.leads() || pr.deletions.n == 0:
+		pr.expiryAt = clock.Never
+	case pr.expiryAt == clock.Never:
+		every := pr.cfg.evenMargin
+		if pr.cfg.Retain > 0 {
+			every = min(every, pr.cfg.Retain/32)
 		}
-		c.expiryAt = c.now.Add(max(every, c.cfg.PruneEvery))
+		pr.expiryAt = pr.now.Add(max(every, pr.cfg.PruneEvery))
 	}
 }
 
 // markExpired marks the buckets of expired deletions as suspect.
-func (c *Core) markExpired() {
-	c.expiryAt = clock.Never
-	for key, e := range c.deletions.of { // order-free: marks only
-		if e.whole.print != 0 && c.deletions.expired(e.whole) || e.whole.print == 0 && c.deletions.expired(deletion{lived: e.oldest}) {
-			c.store.suspect(&c.store.buckets[bucketOf(c.store.get(key).hash)])
+func (pr *pruner) markExpired() {
+	pr.expiryAt = clock.Never
+	for key, e := range pr.deletions.of { // order-free: marks only
+		if e.whole.print != 0 && pr.deletions.expired(e.whole) || e.whole.print == 0 && pr.deletions.expired(deletion{lived: e.oldest}) {
+			pr.store.suspect(&pr.store.buckets[bucketOf(pr.store.get(key).hash)])
 		}
 	}
 }
 
 // onStanding applies the horizon and the marks of a Status.
-func (c *Core) onStanding(p *peer, m *Status) {
-	if c.marks.fresh || m.Floor <= c.marks.floor {
+func (rt *retention) onStanding(p *peer, m *Status) {
+	if rt.marks.fresh || m.Floor <= rt.marks.floor {
 		// A replica at a lower floor learns the horizon with the Commit that it lacks.
-		c.raiseHorizon(m.Horizon, m.MinGeneration)
+		rt.raiseHorizon(m.Horizon, m.MinGeneration)
 	}
-	if c.marks.maxForgottenStamp = max(c.marks.maxForgottenStamp, m.MaxForgottenStamp); c.members.caughtUp == 0 {
-		c.marks.inherited = max(c.marks.inherited, m.MaxForgottenStamp)
+	if rt.marks.maxForgottenStamp = max(rt.marks.maxForgottenStamp, m.MaxForgottenStamp); rt.members.caughtUp == 0 {
+		rt.marks.inherited = max(rt.marks.inherited, m.MaxForgottenStamp)
 	}
-	if !c.marks.fresh {
+	if !rt.marks.fresh {
 		return
 	}
-	c.heardFrom[p.id] = true
-	if !m.Fresh || !c.hasUnheardPeer() {
-		c.establish()
+	rt.heardFrom[p.id] = true
+	if !m.Fresh || !rt.hasUnheardPeer() {
+		rt.establish()
 	}
 }
 
 // hasUnheardPeer reports whether the Status of some peer is still missing.
-func (c *Core) hasUnheardPeer() bool {
-	return slices.ContainsFunc(c.members.peers, func(p *peer) bool { return !c.heardFrom[p.id] })
+func (rt *retention) hasUnheardPeer() bool {
+	return slices.ContainsFunc(rt.members.peers, func(p *peer) bool { return !rt.heardFrom[p.id] })
 }
 
 // establish ends being fresh.
-func (c *Core) establish() {
-	c.marks.fresh, c.restored, c.heardFrom, c.marks.own = false, nil, nil, nil
+func (rt *retention) establish() {
+	rt.marks.fresh, rt.restored, rt.heardFrom, rt.marks.own = false, nil, nil, nil
 }
 
 // establishAlone ends being fresh if no peer is left to ask for the horizon.
-func (c *Core) establishAlone() {
-	if c.marks.fresh && c.members.view != nil && !c.hasUnheardPeer() {
-		c.establish()
+func (rt *retention) establishAlone() {
+	if rt.marks.fresh && rt.members.view != nil && !rt.hasUnheardPeer() {
+		rt.establish()
 	}
 }
 
 // raiseHorizon applies the horizon of another member.
-func (c *Core) raiseHorizon(horizon, base uint64) {
-	c.marks.minGeneration = max(c.marks.minGeneration, base)
-	if horizon <= c.marks.horizon {
+func (rt *retention) raiseHorizon(horizon, base uint64) {
+	rt.marks.minGeneration = max(rt.marks.minGeneration, base)
+	if horizon <= rt.marks.horizon {
 		return
 	}
-	switch stale := c.found < horizon && c.blunder != blunderNoHorizon; {
-	case stale && c.marks.fresh:
-		c.setAside()
+	switch stale := rt.found < horizon && rt.blunder != blunderNoHorizon; {
+	case stale && rt.marks.fresh:
+		rt.setAside()
 	case stale:
-		c.stats.LateHorizons++
-		c.trace(TraceEvent{Kind: TraceLateHorizon})
+		rt.stats.LateHorizons++
+		rt.trace(TraceEvent{Kind: TraceLateHorizon})
 	}
-	c.marks.horizon, c.stream.shared = horizon, nil
+	rt.marks.horizon, rt.stream.shared = horizon, nil
 }
 
 // setAside removes the keys that came from the file.
-func (c *Core) setAside() {
-	for _, key := range c.restored {
-		c.values.vanish(c.store.get(key))
+func (rt *retention) setAside() {
+	for _, key := range rt.restored {
+		rt.values.vanish(rt.store.get(key))
 	}
-	c.stats.SetAside += uint64(len(c.restored))
-	c.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(c.restored)})
-	c.out.SetAside = true
-	c.restored, c.found = nil, math.MaxUint64
-	for i := range c.marks.own {
+	rt.stats.SetAside += uint64(len(rt.restored))
+	rt.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(rt.restored)})
+	rt.out.SetAside = true
+	rt.restored, rt.found = nil, math.MaxUint64
+	for i := range rt.marks.own {
 		// It has been decoded here before.
-		_ = c.values.takeItem(nil, &c.marks.own[i], func(Refusal) {})
+		_ = rt.values.takeItem(nil, &rt.marks.own[i], func(Refusal) {})
 	}
-	c.onSetAside(c.now)
+	rt.onSetAside(rt.now)
 }
 
-// KeptKeys returns the durable keys, deleted ones too, sorted.
-func (c *Core) KeptKeys() []string {
+// keptKeys returns the durable keys, deleted ones too, sorted.
+func (rt *retention) keptKeys() []string {
 	var out []string
-	for key, e := range c.deletions.of { // order-free: sorted below
+	for key, e := range rt.deletions.of { // order-free: sorted below
 		if e.whole.print != 0 {
 			out = append(out, key)
 		}
 	}
-	for _, key := range c.store.names("") {
-		if c.kept(key) {
+	for _, key := range rt.store.names("") {
+		if rt.kept(key) {
 			out = append(out, key)
 		}
 	}

@@ -57,7 +57,7 @@ func (d *disks) boot(slots ...int) {
 		if err := n.core.Restore(f.items); err != nil {
 			d.t.Fatal(err)
 		}
-		n.core.Recall(d.now, f.mem, f.ended)
+		n.core.retention.recall(d.now, f.mem, f.ended)
 	}
 	if len(d.at) > len(slots) {
 		d.setView(d.world.next(func(v *gossip.View) {
@@ -78,12 +78,12 @@ func (d *disks) boot(slots ...int) {
 // save brings a slot's file up to date: all that a node says stands there before.
 func (d *disks) save(slot int) {
 	c, f := d.nodes[d.at[slot]].core, &simFile{}
-	for _, key := range c.KeptKeys() {
+	for _, key := range c.retention.keptKeys() {
 		in, _ := c.State(key)
 		f.items = append(f.items, in)
 		f.ended = append(f.ended, c.deletions.records(key)...)
 	}
-	f.mem = c.Memory(d.now)
+	f.mem = c.retention.memory(d.now)
 	d.files[slot] = f
 }
 
@@ -218,8 +218,8 @@ func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
 	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
 	c.members.voters = append(c.members.voters, c.cfg.Self)
 	c.deletions.count(deletion{}, 1)
-	c.planExpiry()
-	if wait := c.expiryAt.Sub(c.now); wait != c.cfg.evenMargin {
+	c.pruner.planExpiry()
+	if wait := c.pruner.expiryAt.Sub(c.now); wait != c.cfg.evenMargin {
 		t.Errorf("looked at again after %v", wait)
 	}
 }
@@ -486,7 +486,7 @@ func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 				d.stop(slot)
 			} else {
 				d.boot(down[0])
-				restored += uint64(len(d.core(down[0]).restored))
+				restored += uint64(len(d.core(down[0]).retention.restored))
 			}
 		case 5:
 			if rng.IntN(4) == 0 && len(down) == 0 {
