@@ -42,18 +42,14 @@ type Core struct {
 	table       *table
 	antiEntropy *antiEntropy
 	retention   *retention
+	sessions    *sessions
 	pruner      *pruner
 	transfers   *transfers
 	marks       *marks
 	fences      *fences
 	held        heldReads
 
-	session session
-	// onSynced is called with each session that has pulled the whole state of its primary.
-	onSynced func(now clock.Instant, s *session)
-	// avoidPeer is the primary source of the last session, if that failed.
-	avoidPeer gossip.NodeID
-	clocks    *clocks
+	clocks *clocks
 }
 
 // New returns a core without keys and without a view: until the first
@@ -79,7 +75,9 @@ func New(cfg Config) *Core {
 		found: math.MaxUint64}
 	pr := &pruner{env: e, members: ms, fences: fs, transfers: tr, marks: mk, deletions: ds, values: vs, store: st,
 		stream: sm, table: tb, antiEntropy: ae, retention: rt, pruneAt: clock.Never, expiryAt: clock.Never}
+	ss := &sessions{env: e, members: ms, fences: fs, transfers: tr, marks: mk, values: vs, store: st, stream: sm, antiEntropy: ae}
 	c := &Core{
+		sessions:  ss,
 		retention: rt, pruner: pr,
 		antiEntropy: ae,
 		table:       tb,
@@ -96,7 +94,7 @@ func New(cfg Config) *Core {
 		fences:      fs,
 	}
 	tb.proceed, rt.onSetAside = c.advance, c.askAfterRemoval
-	c.onSynced = func(now clock.Instant, s *session) {
+	ss.onSynced = func(now clock.Instant, s *session) {
 		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
 	}
 	return c
@@ -158,7 +156,7 @@ func (c *Core) onTime(now clock.Instant) {
 			c.onRequestTime(now, r)
 		}
 	}
-	c.retrySession(now)
+	c.sessions.retryLate(now)
 	if !now.Before(c.antiEntropy.gossipAt) {
 		c.antiEntropy.startRound(now)
 	}
@@ -184,7 +182,7 @@ func (c *Core) Deadline() clock.Instant {
 	if len(c.table.timers) > 0 {
 		d = clock.Min(d, c.table.timers[0].at)
 	}
-	return clock.Min(d, c.nextDue())
+	return clock.Min(d, c.sessions.nextDue())
 }
 
 func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
@@ -242,18 +240,18 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *Status:
 		c.onStatus(now, p, m)
 	case *Compare:
-		c.onCompare(p, m)
+		c.sessions.onCompare(p, m)
 	case *Differ:
-		c.onDiffer(now, p, m)
+		c.sessions.onDiffer(now, p, m)
 	case *Fetch:
-		c.onFetch(p, m)
+		c.sessions.onFetch(p, m)
 	case *FetchParts:
-		c.onFetchParts(p, m)
+		c.sessions.onFetchParts(p, m)
 	case *Values:
 		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
-			c.onValues(now, p, m)
+			c.sessions.onValues(now, p, m)
 		} else {
-			c.dismissUnlevel(now, p, m)
+			c.sessions.dismissUnlevel(now, p, m)
 		}
 	case *Part:
 		if whole := c.transfers.onPart(now, p, m); whole != nil {

@@ -124,11 +124,11 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)
 	} else {
 		p.differed++
-		if c.session.peer == 0 && c.antiEntropy.mustPull(m, p) {
-			if p.id == c.avoidPeer {
-				c.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
+		if c.sessions.current.peer == 0 && c.antiEntropy.mustPull(m, p) {
+			if p.id == c.sessions.avoidPeer {
+				c.sessions.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
 			} else {
-				c.startSession(now, p)
+				c.sessions.start(now, p)
 			}
 		}
 		c.catchUp(now)

@@ -95,7 +95,7 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	}
 	c.members.keepFormer(old, oldVoters)
 	c.members.enlist(v, c.stream.log.last())
-	c.dropGoneSources(now)
+	c.sessions.dropGoneSources(now)
 	c.pruner.pruneRound, c.pruner.idleRounds = pruning{}, 0
 	c.store.suspectAll()
 	if len(c.members.peers) == 0 {
@@ -165,10 +165,10 @@ func (ms *members) enlist(v *gossip.View, last uint64) {
 
 // dropGoneSources ends the questions that the session had open at nodes that left the
 // view. Their place in the vector stays until all members have caught up.
-func (c *Core) dropGoneSources(now clock.Instant) {
-	for _, l := range slices.Clone(c.session.sources) {
-		if c.members.byID[l.peer] == nil {
-			c.sourceLost(now, l.peer)
+func (ss *sessions) dropGoneSources(now clock.Instant) {
+	for _, l := range slices.Clone(ss.current.sources) {
+		if ss.members.byID[l.peer] == nil {
+			ss.sourceLost(now, l.peer)
 		}
 	}
 }

@@ -271,22 +271,22 @@ func partsOf(size int) int { return min(1<<bits.Len(uint(size/partBytes)), parts
 
 // askParts returns the question for the parts of a key, or nil if it must be fetched
 // whole.
-func (c *Core) askParts(key string) *FetchParts {
-	it, v := c.values.partial(key)
+func (ss *sessions) askParts(key string) *FetchParts {
+	it, v := ss.values.partial(key)
 	if v == nil {
 		return nil
 	}
-	m := &FetchParts{Session: c.session.id, Key: key, Gen: it.gen, Kind: it.kind(), Grain: v.Grain()}
+	m := &FetchParts{Session: ss.current.id, Key: key, Gen: it.gen, Kind: it.kind(), Grain: v.Grain()}
 	if m.Sums = v.PartSums(partsOf(it.bytes), m.Grain); m.Sums == nil {
 		return nil
 	}
 	return m
 }
 
-func (c *Core) onFetchParts(p *peer, m *FetchParts) {
-	out := &Values{Floor: c.marks.floor, Horizon: c.marks.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
-	out.Items, _ = c.values.beyond(m)
-	c.transfers.send(p, out)
+func (ss *sessions) onFetchParts(p *peer, m *FetchParts) {
+	out := &Values{Floor: ss.marks.floor, Horizon: ss.marks.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
+	out.Items, _ = ss.values.beyond(m)
+	ss.transfers.send(p, out)
 }
 
 // beyond answers a question for parts: with the parts that differ and their bitmap, with

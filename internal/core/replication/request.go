@@ -354,7 +354,7 @@ func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
 		return
 	}
 	p.down = true
-	c.sourceLost(now, id)
+	c.sessions.sourceLost(now, id)
 	ids := make([]RequestID, 0, len(c.table.open))
 	for rid, r := range c.table.open {
 		if _, answered := r.answers[id]; !answered {

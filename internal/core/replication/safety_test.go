@@ -372,7 +372,7 @@ func TestDoubledAnswerOfASessionIsTakenOnce(t *testing.T) {
 	if len(tell(answer)) != 1 {
 		t.Fatal("the session did not go on")
 	}
-	if got := tell(answer); len(got) != 0 || c.session.left() != len(keys)-10 {
-		t.Errorf("the same answer counted twice: %d keys left of %d", c.session.left(), len(keys))
+	if got := tell(answer); len(got) != 0 || c.sessions.current.left() != len(keys)-10 {
+		t.Errorf("the same answer counted twice: %d keys left of %d", c.sessions.current.left(), len(keys))
 	}
 }

@@ -106,50 +106,70 @@ type ask struct {
 	tries  int
 }
 
-func (c *Core) startSession(now clock.Instant, p *peer) {
-	c.ids++
-	c.stats.Descents++
-	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
-	p.differed = 0
-	c.avoidPeer = 0
-	c.session = session{id: c.ids, peer: p.id, epoch: c.members.epoch, caughtUp: p.caughtUp, chunk: c.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
-	c.requestMore(now)
+// sessions pulls the state of one peer at a time, and serves the sessions of peers.
+type sessions struct {
+	*env
+	members     *members
+	fences      *fences
+	transfers   *transfers
+	marks       *marks
+	values      *values
+	store       *store
+	stream      *stream
+	antiEntropy *antiEntropy
+
+	current session
+	// avoidPeer is the primary source of the last session, if that failed.
+	avoidPeer gossip.NodeID
+	// onSynced is called with each session that has pulled the whole state of its primary.
+	onSynced func(now clock.Instant, s *session)
 }
 
-// abandonSession ends the session; the next one uses another primary if possible.
-func (c *Core) abandonSession() {
-	c.avoidPeer = c.session.peer
-	c.session = session{}
+// start begins a session whose primary source is p.
+func (ss *sessions) start(now clock.Instant, p *peer) {
+	ss.ids++
+	ss.stats.Descents++
+	ss.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
+	p.differed = 0
+	ss.avoidPeer = 0
+	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
+	ss.requestMore(now)
+}
+
+// abandon ends the session; the next one uses another primary if possible.
+func (ss *sessions) abandon() {
+	ss.avoidPeer = ss.current.peer
+	ss.current = session{}
 }
 
 // requestMore sends as many questions as credit allows, and ends the session if none is
 // left to ask.
-func (c *Core) requestMore(now clock.Instant) {
-	s := &c.session
+func (ss *sessions) requestMore(now clock.Instant) {
+	s := &ss.current
 	if s.peer == 0 {
 		return
 	}
 	if s.next < bucketCount && len(s.want)+len(s.own) <= wantMax && !s.comparing() {
-		c.openQuestion(now, ask{peer: s.peer})
+		ss.openQuestion(now, ask{peer: s.peer})
 	}
-	c.addSources(now)
+	ss.addSources(now)
 	for again := true; again; {
 		again = false
 		for i := range s.sources {
-			again = c.fetchFrom(now, &s.sources[i]) || again
+			again = ss.fetchFrom(now, &s.sources[i]) || again
 		}
 	}
 	switch {
 	case len(s.asks) > 0:
 	case s.next < bucketCount || len(s.want)+len(s.own) > 0:
 		// Enough for this round.
-		c.session = session{}
+		ss.current = session{}
 	default:
 		done := *s
-		c.session = session{}
-		c.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
-		c.fences.raiseAll(done.peer, 0, done.fences)
-		c.onSynced(now, &done)
+		ss.current = session{}
+		ss.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
+		ss.fences.raiseAll(done.peer, 0, done.fences)
+		ss.onSynced(now, &done)
 	}
 }
 
@@ -158,15 +178,15 @@ func (s *session) comparing() bool {
 }
 
 // addSources adds helpers when one question cannot cover the keys to fetch.
-func (c *Core) addSources(now clock.Instant) {
-	s := &c.session
-	for i := range c.members.peers {
+func (ss *sessions) addSources(now clock.Instant) {
+	s := &ss.current
+	for i := range ss.members.peers {
 		if len(s.want) <= s.chunk || len(s.sources) >= sourcesMax {
 			return
 		}
-		p := c.members.peers[(i+int(c.cfg.Seed%uint64(len(c.members.peers))))%len(c.members.peers)]
+		p := ss.members.peers[(i+int(ss.cfg.Seed%uint64(len(ss.members.peers))))%len(ss.members.peers)]
 		isLane := func(l source) bool { return l.peer == p.id }
-		if p.down || p.floor != c.marks.floor || 2*p.keys < c.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
+		if p.down || p.floor != ss.marks.floor || 2*p.keys < ss.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
 			continue
 		}
 		s.sources = append(s.sources, source{peer: p.id, heard: now})
@@ -174,8 +194,8 @@ func (c *Core) addSources(now clock.Instant) {
 }
 
 // fetchFrom sends one more question to a source if its limits allow.
-func (c *Core) fetchFrom(now clock.Instant, l *source) bool {
-	s := &c.session
+func (ss *sessions) fetchFrom(now clock.Instant, l *source) bool {
+	s := &ss.current
 	open := 0
 	for i := range s.asks {
 		if s.asks[i].peer == l.peer && len(s.asks[i].keys) > 0 {
@@ -186,24 +206,24 @@ func (c *Core) fetchFrom(now clock.Instant, l *source) bool {
 	if own {
 		from = &s.own
 	}
-	credit := min(c.cfg.Limits.FrameBytes, c.cfg.Limits.RoundBytes)
-	if open >= sourceAsksMax || len(*from) == 0 || l.late && !own || !c.hasCredit(credit) {
+	credit := min(ss.cfg.Limits.FrameBytes, ss.cfg.Limits.RoundBytes)
+	if open >= sourceAsksMax || len(*from) == 0 || l.late && !own || !ss.hasCredit(credit) {
 		return false
 	}
 	n := min(len(*from), s.chunk)
 	if own {
-		n = c.countOwn(n)
+		n = ss.countOwn(n)
 	}
-	c.openQuestion(now, ask{peer: l.peer, keys: (*from)[:n:n], own: own, credit: credit})
+	ss.openQuestion(now, ask{peer: l.peer, keys: (*from)[:n:n], own: own, credit: credit})
 	*from = (*from)[n:]
 	return true
 }
 
 // countOwn returns how many of the first n own keys go into one question. A key that is
 // fetched in parts goes alone.
-func (c *Core) countOwn(n int) int {
-	for i, w := range c.session.own[:n] {
-		if _, v := c.values.partial(w.key); v != nil {
+func (ss *sessions) countOwn(n int) int {
+	for i, w := range ss.current.own[:n] {
+		if _, v := ss.values.partial(w.key); v != nil {
 			return max(i, 1)
 		}
 	}
@@ -211,39 +231,39 @@ func (c *Core) countOwn(n int) int {
 }
 
 // hasCredit reports whether credit more bytes may be in flight.
-func (c *Core) hasCredit(credit int) bool {
-	s := &c.session
+func (ss *sessions) hasCredit(credit int) bool {
+	s := &ss.current
 	used := s.credit
-	if c.members.caughtUp >= c.members.epoch {
+	if ss.members.caughtUp >= ss.members.epoch {
 		used += s.bytes
 	}
-	return used == 0 || used+credit <= c.cfg.Limits.RoundBytes
+	return used == 0 || used+credit <= ss.cfg.Limits.RoundBytes
 }
 
 // openQuestion numbers a question, notes it as open and sends it.
-func (c *Core) openQuestion(now clock.Instant, a ask) {
-	s := &c.session
+func (ss *sessions) openQuestion(now clock.Instant, a ask) {
+	s := &ss.current
 	s.asked++
 	a.id = s.asked
 	s.credit += a.credit
 	s.asks = append(s.asks, a)
-	c.sendQuestion(now, &s.asks[len(s.asks)-1])
+	ss.sendQuestion(now, &s.asks[len(s.asks)-1])
 }
 
 // sendQuestion sends an open question, possibly again.
-func (c *Core) sendQuestion(now clock.Instant, a *ask) {
-	s := &c.session
+func (ss *sessions) sendQuestion(now clock.Instant, a *ask) {
+	s := &ss.current
 	a.at = now
 	a.tries++
-	p := c.members.byID[a.peer]
+	p := ss.members.byID[a.peer]
 	if len(a.keys) == 0 {
-		c.transfers.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: c.store.sums()})
+		ss.transfers.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: ss.store.sums()})
 		return
 	}
 	if a.own && len(a.keys) == 1 {
-		if m := c.askParts(a.keys[0].key); m != nil {
+		if m := ss.askParts(a.keys[0].key); m != nil {
 			m.Ask = a.id
-			c.transfers.send(p, m)
+			ss.transfers.send(p, m)
 			return
 		}
 	}
@@ -251,12 +271,12 @@ func (c *Core) sendQuestion(now clock.Instant, a *ask) {
 	for i := range a.keys {
 		m.Keys[i] = a.keys[i].key
 	}
-	c.transfers.send(p, m)
+	ss.transfers.send(p, m)
 }
 
 // closeQuestion removes the question that a message from p answers.
-func (c *Core) closeQuestion(now clock.Instant, p *peer, id, number uint64) (a ask, ok bool) {
-	s := &c.session
+func (ss *sessions) closeQuestion(now clock.Instant, p *peer, id, number uint64) (a ask, ok bool) {
+	s := &ss.current
 	if s.peer == 0 || s.id != id {
 		return a, false
 	}
@@ -279,58 +299,58 @@ func (c *Core) closeQuestion(now clock.Instant, p *peer, id, number uint64) (a a
 	return a, true
 }
 
-func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
-	a, ok := c.closeQuestion(now, p, m.Session, m.Ask)
+func (ss *sessions) onDiffer(now clock.Instant, p *peer, m *Differ) {
+	a, ok := ss.closeQuestion(now, p, m.Session, m.Ask)
 	if !ok || len(a.keys) > 0 {
 		return
 	}
-	s := &c.session
+	s := &ss.current
 	if !s.begun {
 		s.begun, s.vector, s.fences = true, m.Vector, m.Fences
 		s.epoch = min(s.epoch, m.Epoch)
 	}
 	s.next = max(s.next+1, m.Next)
 	for i, k := range m.Keys {
-		if c.store.print(k) != m.Prints[i] {
-			_, v := c.values.partial(k)
-			c.requeueKeys([]wanted{{k, m.Prints[i]}}, v != nil)
+		if ss.store.print(k) != m.Prints[i] {
+			_, v := ss.values.partial(k)
+			ss.requeueKeys([]wanted{{k, m.Prints[i]}}, v != nil)
 		}
 	}
-	c.requestMore(now)
+	ss.requestMore(now)
 }
 
-func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
-	took := c.values.take(p, m.Items)
-	c.stats.ValuesReceived += uint64(len(m.Items))
-	a, ok := c.closeQuestion(now, p, m.Session, m.Ask)
+func (ss *sessions) onValues(now clock.Instant, p *peer, m *Values) {
+	took := ss.values.take(p, m.Items)
+	ss.stats.ValuesReceived += uint64(len(m.Items))
+	a, ok := ss.closeQuestion(now, p, m.Session, m.Ask)
 	switch {
 	case !ok:
 		return
-	case !took && c.blunder != blunderClaimRefused, m.Answered == 0, m.Answered > len(a.keys):
+	case !took && ss.blunder != blunderClaimRefused, m.Answered == 0, m.Answered > len(a.keys):
 		// The session must not claim the whole state.
-		c.abandonSession()
+		ss.abandon()
 		return
 	}
-	s := &c.session
+	s := &ss.current
 	for i := range m.Items {
 		s.bytes += m.Items[i].size()
 	}
 	got, rest := a.keys[:m.Answered], a.keys[m.Answered:]
 	if len(rest) > 0 {
-		c.requeueKeys(rest, a.own)
-		s.chunk = min(max(2*m.Answered, fetchKeysMin), c.cfg.fetchKeys)
+		ss.requeueKeys(rest, a.own)
+		s.chunk = min(max(2*m.Answered, fetchKeysMin), ss.cfg.fetchKeys)
 	} else if len(got) == s.chunk {
-		s.chunk = min(2*s.chunk, c.cfg.fetchKeys)
+		s.chunk = min(2*s.chunk, ss.cfg.fetchKeys)
 	}
-	if p.id != s.peer && c.blunder != blunderTrustHelpers {
-		c.checkHelper(p, got)
+	if p.id != s.peer && ss.blunder != blunderTrustHelpers {
+		ss.checkHelper(p, got)
 	}
-	c.requestMore(now)
+	ss.requestMore(now)
 }
 
 // requeueKeys queues keys for later questions.
-func (c *Core) requeueKeys(keys []wanted, own bool) {
-	s := &c.session
+func (ss *sessions) requeueKeys(keys []wanted, own bool) {
+	s := &ss.current
 	if own {
 		s.own = append(s.own, keys...)
 	} else {
@@ -340,38 +360,38 @@ func (c *Core) requeueKeys(keys []wanted, own bool) {
 
 // checkHelper leaves keys that a helper held in another state to the primary, and
 // dismisses the helper if most of its keys were such.
-func (c *Core) checkHelper(p *peer, got []wanted) {
-	s := &c.session
+func (ss *sessions) checkHelper(p *peer, got []wanted) {
+	s := &ss.current
 	missed := 0
 	for _, w := range got {
-		if c.store.print(w.key) != w.print {
+		if ss.store.print(w.key) != w.print {
 			s.own = append(s.own, w)
 			missed++
 		}
 	}
 	if 2*missed > len(got) {
-		c.dismissSource(p.id)
+		ss.dismissSource(p.id)
 	}
 }
 
 // dismissSource removes a helper, or ends the session if the source is the primary.
-func (c *Core) dismissSource(id gossip.NodeID) {
-	s := &c.session
+func (ss *sessions) dismissSource(id gossip.NodeID) {
+	s := &ss.current
 	i := slices.IndexFunc(s.sources, func(l source) bool { return l.peer == id })
 	switch {
 	case i < 0:
 		return
 	case i == 0:
-		c.abandonSession()
+		ss.abandon()
 		return
 	}
-	c.stats.LanesDismissed++
+	ss.stats.LanesDismissed++
 	s.sources = slices.Delete(s.sources, i, i+1)
 	s.dismissed = append(s.dismissed, id)
 	s.asks = slices.DeleteFunc(s.asks, func(a ask) bool {
 		if a.peer == id {
 			s.credit -= a.credit
-			c.requeueKeys(a.keys, a.own)
+			ss.requeueKeys(a.keys, a.own)
 		}
 		return a.peer == id
 	})
@@ -379,10 +399,10 @@ func (c *Core) dismissSource(id gossip.NodeID) {
 
 // dueAt returns when an open question is late. Slow answers before it, an answer in
 // parts, or another answer in flight before it extend the time.
-func (c *Core) dueAt(a *ask) clock.Instant {
-	since, wait := a.at, c.wait(a.tries-1)
-	for i := range c.session.sources {
-		l := &c.session.sources[i]
+func (ss *sessions) dueAt(a *ask) clock.Instant {
+	since, wait := a.at, ss.wait(a.tries-1)
+	for i := range ss.current.sources {
+		l := &ss.current.sources[i]
 		switch {
 		case l.peer != a.peer:
 			continue
@@ -393,84 +413,84 @@ func (c *Core) dueAt(a *ask) clock.Instant {
 		}
 		since = max(since, l.heard)
 	}
-	return max(since, c.members.byID[a.peer].in.at).Add(wait)
+	return max(since, ss.members.byID[a.peer].in.at).Add(wait)
 }
 
 // nextDue returns when the first open question is late.
-func (c *Core) nextDue() clock.Instant {
+func (ss *sessions) nextDue() clock.Instant {
 	d := clock.Never
-	for i := range c.session.asks {
-		d = clock.Min(d, c.dueAt(&c.session.asks[i]))
+	for i := range ss.current.asks {
+		d = clock.Min(d, ss.dueAt(&ss.current.asks[i]))
 	}
 	return d
 }
 
-// retrySession retransmits questions that are late, or moves them to other sources.
-func (c *Core) retrySession(now clock.Instant) {
-	for now >= c.nextDue() {
-		s := &c.session
-		i := slices.IndexFunc(s.asks, func(a ask) bool { return now >= c.dueAt(&a) })
+// retryLate retransmits questions that are late, or moves them to other sources.
+func (ss *sessions) retryLate(now clock.Instant) {
+	for now >= ss.nextDue() {
+		s := &ss.current
+		i := slices.IndexFunc(s.asks, func(a ask) bool { return now >= ss.dueAt(&a) })
 		a := &s.asks[i]
 		if a.peer != s.peer {
-			c.dismissSource(a.peer)
-			c.requestMore(now)
+			ss.dismissSource(a.peer)
+			ss.requestMore(now)
 			continue
 		}
 		source := &s.sources[0]
-		if now.Sub(max(source.heard, c.members.byID[s.peer].in.at)) > silenceMax*c.cfg.ResendAfter {
-			c.abandonSession()
+		if now.Sub(max(source.heard, ss.members.byID[s.peer].in.at)) > silenceMax*ss.cfg.ResendAfter {
+			ss.abandon()
 			return
 		}
 		if len(a.keys) > 0 && !a.own && len(s.sources) > 1 {
 			// Helpers may answer sooner.
 			source.late = true
-			c.requeueKeys(a.keys, false)
+			ss.requeueKeys(a.keys, false)
 			s.credit -= a.credit
 			s.asks = slices.Delete(s.asks, i, i+1)
-			c.requestMore(now)
+			ss.requestMore(now)
 			continue
 		}
-		c.sendQuestion(now, a)
+		ss.sendQuestion(now, a)
 	}
 }
 
 // dismissUnlevel dismisses a source whose values are of another floor. If it is the
 // primary, its fingerprints are, too, and the session ends.
-func (c *Core) dismissUnlevel(now clock.Instant, p *peer, m *Values) {
-	if s := &c.session; s.peer != 0 && s.id == m.Session {
-		c.dismissSource(p.id)
-		c.requestMore(now)
+func (ss *sessions) dismissUnlevel(now clock.Instant, p *peer, m *Values) {
+	if s := &ss.current; s.peer != 0 && s.id == m.Session {
+		ss.dismissSource(p.id)
+		ss.requestMore(now)
 	}
 }
 
 // sourceLost moves the questions of a lost peer to the remaining sources.
-func (c *Core) sourceLost(now clock.Instant, id gossip.NodeID) {
-	if c.session.peer == 0 {
+func (ss *sessions) sourceLost(now clock.Instant, id gossip.NodeID) {
+	if ss.current.peer == 0 {
 		return
 	}
-	if c.session.peer == id {
-		c.abandonSession()
-		c.antiEntropy.gossipAt = clock.Min(c.antiEntropy.gossipAt, now.Add(time.Millisecond))
+	if ss.current.peer == id {
+		ss.abandon()
+		ss.antiEntropy.gossipAt = clock.Min(ss.antiEntropy.gossipAt, now.Add(time.Millisecond))
 		return
 	}
-	c.dismissSource(id)
-	c.requestMore(now)
+	ss.dismissSource(id)
+	ss.requestMore(now)
 }
 
 // The serving side of sessions. It keeps no state between two answers.
 
-func (c *Core) onCompare(p *peer, m *Compare) {
+func (ss *sessions) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {
 		return
 	}
-	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.members.epoch, Next: bucketCount, Vector: c.stream.vector(), Fences: c.fences.all()}
+	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: ss.members.epoch, Next: bucketCount, Vector: ss.stream.vector(), Fences: ss.fences.all()}
 	size := 0
 	for i := m.Start; i < bucketCount; i++ {
-		b := &c.store.buckets[i]
+		b := &ss.store.buckets[i]
 		if b.sum == m.Sums[i] {
 			continue
 		}
-		if size > c.cfg.Limits.FrameBytes/2 {
+		if size > ss.cfg.Limits.FrameBytes/2 {
 			out.Next = i
 			break
 		}
@@ -480,14 +500,14 @@ func (c *Core) onCompare(p *peer, m *Compare) {
 			size += len(it.key) + 10
 		}
 	}
-	c.transfers.send(p, out)
+	ss.transfers.send(p, out)
 }
 
-func (c *Core) onFetch(p *peer, m *Fetch) {
-	out := &Values{Floor: c.marks.floor, Horizon: c.marks.horizon, Session: m.Session, Ask: m.Ask}
-	size, most := 0, min(c.cfg.Limits.FrameBytes, m.Credit)
+func (ss *sessions) onFetch(p *peer, m *Fetch) {
+	out := &Values{Floor: ss.marks.floor, Horizon: ss.marks.horizon, Session: m.Session, Ask: m.Ask}
+	size, most := 0, min(ss.cfg.Limits.FrameBytes, m.Credit)
 	for _, k := range m.Keys {
-		it := c.store.get(k)
+		it := ss.store.get(k)
 		if it != nil && size > 0 && size+it.bytes+len(k)+12 > most {
 			break
 		}
@@ -497,6 +517,6 @@ func (c *Core) onFetch(p *peer, m *Fetch) {
 			size += out.Items[len(out.Items)-1].size()
 		}
 	}
-	c.stats.ValuesSent += uint64(len(out.Items))
-	c.transfers.send(p, out)
+	ss.stats.ValuesSent += uint64(len(out.Items))
+	ss.transfers.send(p, out)
 }

@@ -170,7 +170,7 @@ func TestPeerThatStopsServingIsReplaced(t *testing.T) {
 			f := newFilling(t, 5, keys, 60, nil)
 			f.join()
 			f.runUntil(keys / 3)
-			s := &f.nodes[f.joiner].core.session
+			s := &f.nodes[f.joiner].core.sessions.current
 			if len(s.sources) != sourcesMax {
 				t.Fatalf("%d lanes", len(s.sources))
 			}
@@ -230,7 +230,7 @@ func TestRoundOfOneThatHasCaughtUpIsBounded(t *testing.T) {
 	sessions, sum := map[uint64]int{}, 0
 	f.posted = func(from, to gossip.NodeID, m Message) {
 		if _, bytes := valuesIn(m); to == 3 && bytes > 0 {
-			sessions[f.nodes[3].core.session.id] += bytes
+			sessions[f.nodes[3].core.sessions.current.id] += bytes
 			sum += bytes
 		}
 	}
@@ -263,16 +263,16 @@ func falseClaim(t *testing.T, seed uint64, b blunder) string {
 	w.setView(w.next(add(gossip.Joining, 6)))
 	c := w.nodes[6].core
 	for range 100_000 {
-		if c.session.peer != 0 {
+		if c.sessions.current.peer != 0 {
 			break
 		}
 		w.run(10 * time.Microsecond)
 	}
-	source, id := w.nodes[c.session.peer].core, c.session.id
+	source, id := w.nodes[c.sessions.current.peer].core, c.sessions.current.id
 	// The source alone stays as it is, so that its state is known.
 	w.cut = func(a, b gossip.NodeID) bool { return b == source.cfg.Self && a != 6 }
 	for range 1_000_000 {
-		if c.session.id != id {
+		if c.sessions.current.id != id {
 			break
 		}
 		w.run(10 * time.Microsecond)
