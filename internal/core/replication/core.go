@@ -43,11 +43,11 @@ type Core struct {
 	antiEntropy *antiEntropy
 	retention   *retention
 	sessions    *sessions
+	reads       *reads
 	pruner      *pruner
 	transfers   *transfers
 	marks       *marks
 	fences      *fences
-	held        heldReads
 
 	clocks *clocks
 }
@@ -76,7 +76,9 @@ func New(cfg Config) *Core {
 	pr := &pruner{env: e, members: ms, fences: fs, transfers: tr, marks: mk, deletions: ds, values: vs, store: st,
 		stream: sm, table: tb, antiEntropy: ae, retention: rt, pruneAt: clock.Never, expiryAt: clock.Never}
 	ss := &sessions{env: e, members: ms, fences: fs, transfers: tr, marks: mk, values: vs, store: st, stream: sm, antiEntropy: ae}
+	rs := &reads{env: e, members: ms, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs, store: st, table: tb}
 	c := &Core{
+		reads:     rs,
 		sessions:  ss,
 		retention: rt, pruner: pr,
 		antiEntropy: ae,
@@ -113,7 +115,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Update:
 		c.onUpdate(now, ev)
 	case Read:
-		c.onRead(now, ev)
+		c.reads.onRead(now, ev)
 	case Cancel:
 		c.table.forget(c.table.open[ev.ID])
 	case Received:
@@ -214,16 +216,16 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *Ack:
 		c.onAck(now, p, m)
 	case *ReadRequest:
-		c.onReadRequest(p, m)
+		c.reads.onReadRequest(p, m)
 	case *ReadResult:
 		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
-			c.onReadResult(now, p, m)
+			c.reads.onReadResult(now, p, m)
 		}
 	case *ReadParts:
-		c.onReadParts(p, m)
+		c.reads.onReadParts(p, m)
 	case *PartsResult:
 		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
-			c.onPartsResult(now, p, m)
+			c.reads.onPartsResult(now, p, m)
 		}
 	case *StampQuery:
 		c.onStampQuery(p, m)
@@ -233,10 +235,10 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 		}
 	case *Repair:
 		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
-			c.onRepair(p, m)
+			c.reads.onRepair(p, m)
 		}
 	case *RepairAck:
-		c.onRepairAck(now, p, m)
+		c.reads.onRepairAck(now, p, m)
 	case *Status:
 		c.onStatus(now, p, m)
 	case *Compare:

@@ -104,7 +104,7 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	c.retention.establishAlone()
 	c.catchUp(now)
 	c.recount(now)
-	for _, r := range c.held.takeReads() {
+	for _, r := range c.reads.held.takeReads() {
 		c.onReceived(now, r.From, r.Msg)
 	}
 	for _, p := range c.members.peers {

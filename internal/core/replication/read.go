@@ -23,57 +23,73 @@ import (
 // case all answers are equal, nothing but fingerprints travels, and the second phase
 // costs nothing.
 
-func (c *Core) onRead(now clock.Instant, ev Read) {
-	c.stats.Reads++
-	if err := c.table.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
-		c.table.reply(ev.ID, nil, err)
+// reads carries out reads over the table, and answers those of peers.
+type reads struct {
+	*env
+	members   *members
+	fences    *fences
+	transfers *transfers
+	marks     *marks
+	disk      *disk
+	values    *values
+	store     *store
+	table     *table
+
+	// held are reads of later views.
+	held heldReads
+}
+
+func (rs *reads) onRead(now clock.Instant, ev Read) {
+	rs.stats.Reads++
+	if err := rs.table.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
+		rs.table.reply(ev.ID, nil, err)
 		return
 	}
 	r := &request{id: ev.ID, level: ev.Level, fence: ev.Fence, keys: ev.Keys}
 	if ev.Level.Alone() {
-		c.freeze(r)
-		c.table.reply(r.id, r.values, nil)
+		rs.freeze(r)
+		rs.table.reply(r.id, r.values, nil)
 		return
 	}
-	r.disk = c.disk.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
-	c.table.begin(now, r, ev.Deadline)
-	c.startReading(now, r)
+	r.disk = rs.disk.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
+	rs.table.begin(now, r, ev.Deadline)
+	rs.startReading(now, r)
 }
 
-func (c *Core) startReading(now clock.Instant, r *request) {
+func (rs *reads) startReading(now clock.Instant, r *request) {
 	r.phase = reading
 	r.exchanges, r.withheld = nil, nil
 	r.held = map[gossip.NodeID][]uint64{}
-	c.table.restart(now, r)
-	c.ask(r, targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked))
-	c.table.proceed(now, r)
+	rs.table.restart(now, r)
+	rs.ask(r, targets(rs.members.quorums(r.level), rs.table.counts(r), rs.members.linked))
+	rs.table.proceed(now, r)
 }
 
 // ask sends the request to members.
-func (c *Core) ask(r *request, to []gossip.NodeID) {
+func (rs *reads) ask(r *request, to []gossip.NodeID) {
 	if len(to) == 0 {
 		return
 	}
-	var m Message = c.readRequest(r)
+	var m Message = rs.readRequest(r)
 	if r.phase == stamping {
-		m = &StampQuery{Epoch: c.members.epoch, ID: r.id, Round: r.round, Asks: r.asks}
+		m = &StampQuery{Epoch: rs.members.epoch, ID: r.id, Round: r.round, Asks: r.asks}
 	}
 	for _, id := range to {
-		p := c.members.byID[id]
+		p := rs.members.byID[id]
 		if p == nil {
 			continue
 		}
-		c.transfers.send(p, m)
+		rs.transfers.send(p, m)
 		if !slices.Contains(r.asked, id) {
 			r.asked = append(r.asked, id)
 		}
 	}
 }
 
-func (c *Core) readRequest(r *request) *ReadRequest {
-	m := &ReadRequest{Epoch: c.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.values.larges(r.keys)}
+func (rs *reads) readRequest(r *request) *ReadRequest {
+	m := &ReadRequest{Epoch: rs.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: rs.values.larges(r.keys)}
 	for i, k := range r.keys {
-		m.Prints[i] = c.store.print(k)
+		m.Prints[i] = rs.store.print(k)
 	}
 	return m
 }
@@ -110,24 +126,24 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 		c.startStamping(now, r, r.asks)
 		return
 	}
-	c.startReading(now, r)
+	c.reads.startReading(now, r)
 }
 
-func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, ID: m.ID, Round: m.Round}
-	higher, ok := c.fences.check(p.id, m.Epoch, m.Fence)
-	if !ok && c.fences.early(m.Fence.Term, c.members.epoch) {
-		c.held.keepRead(p.id, m)
+func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
+	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.marks.floor, Horizon: rs.marks.horizon, ID: m.ID, Round: m.Round}
+	higher, ok := rs.fences.check(p.id, m.Epoch, m.Fence)
+	if !ok && rs.fences.early(m.Fence.Term, rs.members.epoch) {
+		rs.held.keepRead(p.id, m)
 		return
 	}
 	if !ok {
 		out.Higher = higher
-		c.transfers.send(p, out)
+		rs.transfers.send(p, out)
 		return
 	}
 	out.Prints = make([]uint64, len(m.Keys))
 	for i, k := range m.Keys {
-		it := c.store.get(k)
+		it := rs.store.get(k)
 		if it == nil {
 			continue
 		}
@@ -135,29 +151,29 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 		if it.print == m.Prints[i] {
 			continue
 		}
-		if _, v := c.values.partial(k); v != nil && slices.Contains(m.Large, i) {
+		if _, v := rs.values.partial(k); v != nil && slices.Contains(m.Large, i) {
 			out.Withheld = append(out.Withheld, i)
 		} else {
 			out.Items = append(out.Items, full(it))
-			c.stats.ValuesSent++
+			rs.stats.ValuesSent++
 		}
 	}
-	c.transfers.sendStored(p, out, c.disk.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
+	rs.transfers.sendStored(p, out, rs.disk.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
 }
 
-func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
-	took := c.values.take(p, m.Items)
-	c.stats.ValuesReceived += uint64(len(m.Items))
-	r := c.table.open[m.ID]
+func (rs *reads) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
+	took := rs.values.take(p, m.Items)
+	rs.stats.ValuesReceived += uint64(len(m.Items))
+	r := rs.table.open[m.ID]
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
 	}
-	if !r.fence.Zero() && c.fences.refuseTerm(p.id, r.fence.Group, m.Higher, m.Epoch) {
+	if !r.fence.Zero() && rs.fences.refuseTerm(p.id, r.fence.Group, m.Higher, m.Epoch) {
 		return
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {
-		c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: m.Higher})
-		c.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
+		rs.fences.raise(replicator.Fence{Group: r.fence.Group, Term: m.Higher})
+		rs.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
 		return
 	}
 	if len(m.Prints) != len(r.keys) || !took {
@@ -169,28 +185,28 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	if slices.ContainsFunc(m.Withheld, func(i int) bool { return i >= len(r.keys) }) {
 		return
 	}
-	if r.phase == reading && c.fetchWithheld(p, r, m) {
+	if r.phase == reading && rs.fetchWithheld(p, r, m) {
 		return
 	}
 	if r.phase == reading {
 		r.answers[p.id] = m.Epoch
 		r.held[p.id] = m.Prints
-		c.table.proceed(now, r)
+		rs.table.proceed(now, r)
 		return
 	}
 	if r.held[p.id] == nil {
 		r.held[p.id] = m.Prints
-		c.hold(r, p, m.Epoch)
-		c.table.proceed(now, r)
+		rs.hold(r, p, m.Epoch)
+		rs.table.proceed(now, r)
 	}
 }
 
 // freeze fixes the values that the read returns.
-func (c *Core) freeze(r *request) {
+func (rs *reads) freeze(r *request) {
 	r.prints = make([]uint64, len(r.keys))
 	r.values = make([]crdt.Value, len(r.keys))
 	for i, k := range r.keys {
-		it := c.store.get(k)
+		it := rs.store.get(k)
 		if it == nil {
 			continue
 		}
@@ -201,36 +217,36 @@ func (c *Core) freeze(r *request) {
 }
 
 // startRepairing turns the answers into holders and repairs.
-func (c *Core) startRepairing(now clock.Instant, r *request) {
-	c.freeze(r)
+func (rs *reads) startRepairing(now clock.Instant, r *request) {
+	rs.freeze(r)
 	r.phase = repairing
 	answered := r.answers
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
-	r.repairs = c.repairsFor(r)
-	if c.blunder == blunderNoWriteBack {
-		c.table.complete(now, r)
+	r.repairs = rs.repairsFor(r)
+	if rs.blunder == blunderNoWriteBack {
+		rs.table.complete(now, r)
 		return
 	}
-	for _, p := range c.members.peers {
+	for _, p := range rs.members.peers {
 		if epoch, ok := answered[p.id]; ok {
-			c.hold(r, p, epoch)
+			rs.hold(r, p, epoch)
 		}
 	}
-	c.table.proceed(now, r)
+	rs.table.proceed(now, r)
 }
 
 // repairsFor returns the values that some answering members lack, but for large ones.
-func (c *Core) repairsFor(r *request) []Item {
+func (rs *reads) repairsFor(r *request) []Item {
 	var out []Item
 	for i, k := range r.keys {
 		stale := false
 		for _, held := range r.held { // order-free: any of them will do
 			stale = stale || held[i] != r.prints[i]
 		}
-		if _, large := c.values.partial(k); large != nil {
+		if _, large := rs.values.partial(k); large != nil {
 			continue
 		}
-		if it := c.store.get(k); stale && it != nil {
+		if it := rs.store.get(k); stale && it != nil {
 			out = append(out, full(it))
 		}
 	}
@@ -238,33 +254,33 @@ func (c *Core) repairsFor(r *request) []Item {
 }
 
 // hold notes that a member holds the read's values, or sends them.
-func (c *Core) hold(r *request, p *peer, epoch gossip.Epoch) {
+func (rs *reads) hold(r *request, p *peer, epoch gossip.Epoch) {
 	if slices.Equal(r.held[p.id], r.prints) {
 		r.answers[p.id] = epoch
 		return
 	}
 	if r.repairs == nil || len(r.repairs) < len(r.keys) {
-		r.repairs = c.repairsFor(r)
+		r.repairs = rs.repairsFor(r)
 	}
-	c.repair(r, p)
+	rs.repair(r, p)
 }
 
-func (c *Core) onRepair(p *peer, m *Repair) {
-	if !c.values.take(p, m.Items) {
+func (rs *reads) onRepair(p *peer, m *Repair) {
+	if !rs.values.take(p, m.Items) {
 		return
 	}
-	c.stats.ValuesReceived += uint64(len(m.Items))
-	if !c.disk.storableAll(m.Items) {
+	rs.stats.ValuesReceived += uint64(len(m.Items))
+	if !rs.disk.storableAll(m.Items) {
 		return
 	}
-	c.transfers.sendStored(p, &RepairAck{Epoch: c.members.epoch, ID: m.ID}, c.disk.keptItems(m.Items))
+	rs.transfers.sendStored(p, &RepairAck{Epoch: rs.members.epoch, ID: m.ID}, rs.disk.keptItems(m.Items))
 }
 
-func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {
-	r := c.table.open[m.ID]
+func (rs *reads) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {
+	r := rs.table.open[m.ID]
 	if r == nil || r.phase != repairing || r.held[p.id] == nil {
 		return
 	}
 	r.answers[p.id] = m.Epoch
-	c.table.proceed(now, r)
+	rs.table.proceed(now, r)
 }

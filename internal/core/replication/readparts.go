@@ -93,16 +93,16 @@ func (vs *values) larges(keys []string) (out []int) {
 }
 
 // fetchWithheld asks for the parts of what a member has withheld; false if it need not.
-func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
+func (rs *reads) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 	w := &withheld{result: m}
 	for _, i := range m.Withheld {
-		if c.store.print(r.keys[i]) == m.Prints[i] {
+		if rs.store.print(r.keys[i]) == m.Prints[i] {
 			continue // another member has sent it meanwhile
 		}
 		w.open = append(w.open, i)
-		if !c.compareParts(p, r, i) {
+		if !rs.compareParts(p, r, i) {
 			// It is no longer large here.
-			c.ask(r, []gossip.NodeID{p.id})
+			rs.ask(r, []gossip.NodeID{p.id})
 			return true
 		}
 	}
@@ -117,8 +117,8 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 }
 
 // compareParts asks a member for the parts in which its value differs.
-func (c *Core) compareParts(p *peer, r *request, index int) bool {
-	it, v := c.values.partial(r.keys[index])
+func (rs *reads) compareParts(p *peer, r *request, index int) bool {
+	it, v := rs.values.partial(r.keys[index])
 	if v == nil {
 		return false
 	}
@@ -129,20 +129,20 @@ func (c *Core) compareParts(p *peer, r *request, index int) bool {
 	}
 	r.exchanges = slices.DeleteFunc(r.exchanges, func(x *exchange) bool { return x.peer == p.id && x.index == index })
 	r.exchanges = append(r.exchanges, &exchange{peer: p.id, index: index, sums: sums, grain: grain})
-	c.transfers.send(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
+	rs.transfers.send(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
 	return true
 }
 
-func (c *Core) onReadParts(p *peer, m *ReadParts) {
-	out := &PartsResult{Floor: c.marks.floor, Horizon: c.marks.horizon, Epoch: c.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
-	out.Items, out.Differ = c.values.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
-	c.transfers.sendStored(p, out, c.kept(m.Key))
+func (rs *reads) onReadParts(p *peer, m *ReadParts) {
+	out := &PartsResult{Floor: rs.marks.floor, Horizon: rs.marks.horizon, Epoch: rs.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
+	out.Items, out.Differ = rs.values.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
+	rs.transfers.sendStored(p, out, rs.kept(m.Key))
 }
 
-func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
-	took := c.values.take(p, m.Items)
-	c.stats.ValuesReceived += uint64(len(m.Items))
-	r := c.table.open[m.ID]
+func (rs *reads) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
+	took := rs.values.take(p, m.Items)
+	rs.stats.ValuesReceived += uint64(len(m.Items))
+	r := rs.table.open[m.ID]
 	if r == nil || r.phase == writing || m.Round != r.round || !took {
 		return
 	}
@@ -153,7 +153,7 @@ func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	x.answered, x.differ = true, m.Differ
 	if r.phase == repairing {
 		if r.held[p.id] != nil {
-			c.repair(r, p)
+			rs.repair(r, p)
 		}
 		return
 	}
@@ -166,18 +166,18 @@ func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	}
 	delete(r.withheld, p.id)
 	r.answers[p.id], r.held[p.id] = w.result.Epoch, w.result.Prints
-	c.table.proceed(now, r)
+	rs.table.proceed(now, r)
 }
 
 // repair sends a stale member the values of the read that it lacks, once all comparisons
 // with it are answered.
-func (c *Core) repair(r *request, p *peer) {
+func (rs *reads) repair(r *request, p *peer) {
 	if r.repairs == nil {
-		r.repairs = c.repairsFor(r)
+		r.repairs = rs.repairsFor(r)
 	}
 	items, waits := slices.Clip(r.repairs), false
 	for i, k := range r.keys {
-		it, v := c.values.partial(k)
+		it, v := rs.values.partial(k)
 		if v == nil || r.held[p.id][i] == r.prints[i] {
 			continue
 		}
@@ -185,7 +185,7 @@ func (c *Core) repair(r *request, p *peer) {
 		case r.held[p.id][i] == 0:
 			items = append(items, full(it))
 		case x == nil || !x.answered:
-			if c.compareParts(p, r, i) {
+			if rs.compareParts(p, r, i) {
 				waits = true
 			} else {
 				items = append(items, full(it))
@@ -197,9 +197,9 @@ func (c *Core) repair(r *request, p *peer) {
 	if waits {
 		return
 	}
-	c.stats.Repairs++
-	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	c.transfers.send(p, &Repair{ID: r.id, Floor: c.marks.floor, Horizon: c.marks.horizon, Items: items})
+	rs.stats.Repairs++
+	rs.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
+	rs.transfers.send(p, &Repair{ID: r.id, Floor: rs.marks.floor, Horizon: rs.marks.horizon, Items: items})
 }
 
 // lacking returns the parts of a value that differed at a member, or have changed since

@@ -266,7 +266,7 @@ func (c *Core) spread(now clock.Instant, r *request) {
 		c.offer(now, r, true)
 		return
 	}
-	c.ask(r, c.table.unanswered(r))
+	c.reads.ask(r, c.table.unanswered(r))
 }
 
 // again retransmits the unanswered messages of a request.
@@ -276,11 +276,11 @@ func (c *Core) again(now clock.Instant, r *request) {
 		c.offer(now, r, r.spread)
 	case reading, stamping:
 		again := slices.DeleteFunc(c.table.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
-		c.ask(r, again)
+		c.reads.ask(r, again)
 	case repairing:
 		for _, id := range c.table.unanswered(r) {
 			if p := c.members.byID[id]; p != nil && r.held[id] != nil {
-				c.repair(r, p)
+				c.reads.repair(r, p)
 			}
 		}
 	}
@@ -310,11 +310,11 @@ func (c *Core) advance(now clock.Instant, r *request) {
 		c.table.complete(now, r)
 	case r.phase == writing:
 		r.keys = r.echoes
-		c.startReading(now, r)
+		c.reads.startReading(now, r)
 	case r.phase == stamping:
 		c.writeAbove(now, r)
 	default:
-		c.startRepairing(now, r)
+		c.reads.startRepairing(now, r)
 	}
 }
 
@@ -345,7 +345,7 @@ func (c *Core) reach(now clock.Instant, r *request) {
 	asked := func(id gossip.NodeID) bool {
 		return slices.Contains(r.asked, id) && c.members.linked(id) || c.table.counts(r)(id)
 	}
-	c.ask(r, targets(c.members.quorums(r.level), asked, c.members.linked))
+	c.reads.ask(r, targets(c.members.quorums(r.level), asked, c.members.linked))
 }
 
 func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {

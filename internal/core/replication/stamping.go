@@ -151,7 +151,7 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 		r.newest[i] = c.values.newestOf(asks[i].Key, asks[i].Entries)
 	}
 	c.table.restart(now, r)
-	c.ask(r, targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked))
+	c.reads.ask(r, targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked))
 	c.table.proceed(now, r)
 }
 

@@ -81,7 +81,7 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 	r.ops, r.asks, r.newest = nil, nil, nil
 	if r.entry == nil {
 		r.keys = echoes
-		c.startReading(now, r)
+		c.reads.startReading(now, r)
 		return
 	}
 	r.phase = writing
