@@ -257,28 +257,28 @@ func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 
 // judgeOwn restamps entries that were written before another clock was received, and are
 // ahead of the clocks, with the present.
-func (c *Core) judgeOwn() {
-	wall := lowerMedian(c.clocks.readings())
+func (ws *writes) judgeOwn() {
+	wall := lowerMedian(ws.clocks.readings())
 	if wall == 0 {
 		return
 	}
 	present := wall << tickBits
 	// Other files may have deletions up to the newest forgotten stamp of the own one.
-	if bound := max(present, c.marks.filed); tooFar(c.marks.maxForgottenStamp, wall) {
-		c.marks.maxForgottenStamp, c.marks.inherited = min(c.marks.maxForgottenStamp, bound), min(c.marks.inherited, bound)
+	if bound := max(present, ws.marks.filed); tooFar(ws.marks.maxForgottenStamp, wall) {
+		ws.marks.maxForgottenStamp, ws.marks.inherited = min(ws.marks.maxForgottenStamp, bound), min(ws.marks.inherited, bound)
 	}
-	for i := range c.store.buckets {
-		for _, it := range c.store.buckets[i].sorted() {
-			c.judgeItem(it, wall, present)
+	for i := range ws.store.buckets {
+		for _, it := range ws.store.buckets[i].sorted() {
+			ws.judgeItem(it, wall, present)
 		}
 	}
 }
 
-func (c *Core) judgeItem(it *item, wall, present uint64) {
+func (ws *writes) judgeItem(it *item, wall, present uint64) {
 	if newest, ok := newestStamp(it.value); !ok || !tooFar(newest, wall) {
 		return
 	}
-	self, n := crdt.NodeID(c.cfg.Self), uint64(0)
+	self, n := crdt.NodeID(ws.cfg.Self), uint64(0)
 	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
 		if s.Node == self && tooFar(s.Time, wall) {
 			s.Time = present
@@ -289,15 +289,15 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 	if n == 0 {
 		return // all entries that are ahead came from the file
 	}
-	c.deletions.forget(it.key)
+	ws.deletions.forget(it.key)
 	it.replace(v)
-	c.store.settle(it)
+	ws.store.settle(it)
 	it.written = it.version
-	c.values.noteChange(it, v)
-	c.stats.Restamped += n
-	c.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
-	c.stream.voidLogged(it.key)
-	c.stream.appendEntry(c.now, &Entry{Items: []Item{full(it)}})
+	ws.values.noteChange(it, v)
+	ws.stats.Restamped += n
+	ws.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
+	ws.stream.voidLogged(it.key)
+	ws.stream.appendEntry(ws.now, &Entry{Items: []Item{full(it)}})
 }
 
 // voidLogged removes a key from the own entries that have been logged. None has been

@@ -44,6 +44,7 @@ type Core struct {
 	retention   *retention
 	sessions    *sessions
 	reads       *reads
+	writes      *writes
 	pruner      *pruner
 	transfers   *transfers
 	marks       *marks
@@ -77,7 +78,10 @@ func New(cfg Config) *Core {
 		stream: sm, table: tb, antiEntropy: ae, retention: rt, pruneAt: clock.Never, expiryAt: clock.Never}
 	ss := &sessions{env: e, members: ms, fences: fs, transfers: tr, marks: mk, values: vs, store: st, stream: sm, antiEntropy: ae}
 	rs := &reads{env: e, members: ms, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs, store: st, table: tb}
+	ws := &writes{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, deletions: ds, disk: dk,
+		values: vs, store: st, stream: sm, table: tb, reads: rs}
 	c := &Core{
+		writes:    ws,
 		reads:     rs,
 		sessions:  ss,
 		retention: rt, pruner: pr,
@@ -113,7 +117,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	switch ev := ev.(type) {
 	case Tick:
 	case Update:
-		c.onUpdate(now, ev)
+		c.writes.onUpdate(now, ev)
 	case Read:
 		c.reads.onRead(now, ev)
 	case Cancel:
@@ -214,7 +218,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 			c.stream.onDeltas(p, m)
 		}
 	case *Ack:
-		c.onAck(now, p, m)
+		c.writes.onAck(now, p, m)
 	case *ReadRequest:
 		c.reads.onReadRequest(p, m)
 	case *ReadResult:
@@ -228,10 +232,10 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 			c.reads.onPartsResult(now, p, m)
 		}
 	case *StampQuery:
-		c.onStampQuery(p, m)
+		c.writes.onStampQuery(p, m)
 	case *StampAnswer:
 		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
-			c.onStampAnswer(now, p, m)
+			c.writes.onStampAnswer(now, p, m)
 		}
 	case *Repair:
 		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {

@@ -97,7 +97,7 @@ func (st *stream) vector() []Seen {
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
 	if c.clocks.noteClock(p, m.Wall) {
-		c.judgeOwn()
+		c.writes.judgeOwn()
 	}
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)

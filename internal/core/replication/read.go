@@ -123,7 +123,7 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 	r.round++
 	r.asked = nil
 	if r.phase == stamping {
-		c.startStamping(now, r, r.asks)
+		c.writes.startStamping(now, r, r.asks)
 		return
 	}
 	c.reads.startReading(now, r)

@@ -263,7 +263,7 @@ const excuseBackoff = 2
 func (c *Core) spread(now clock.Instant, r *request) {
 	r.spread = true
 	if r.phase == writing {
-		c.offer(now, r, true)
+		c.writes.offer(now, r, true)
 		return
 	}
 	c.reads.ask(r, c.table.unanswered(r))
@@ -273,7 +273,7 @@ func (c *Core) spread(now clock.Instant, r *request) {
 func (c *Core) again(now clock.Instant, r *request) {
 	switch r.phase {
 	case writing:
-		c.offer(now, r, r.spread)
+		c.writes.offer(now, r, r.spread)
 	case reading, stamping:
 		again := slices.DeleteFunc(c.table.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
 		c.reads.ask(r, again)
@@ -312,7 +312,7 @@ func (c *Core) advance(now clock.Instant, r *request) {
 		r.keys = r.echoes
 		c.reads.startReading(now, r)
 	case r.phase == stamping:
-		c.writeAbove(now, r)
+		c.writes.writeAbove(now, r)
 	default:
 		c.reads.startRepairing(now, r)
 	}
@@ -339,7 +339,7 @@ func (c *Core) recount(now clock.Instant) {
 // reach turns to as many members as the request still needs.
 func (c *Core) reach(now clock.Instant, r *request) {
 	if r.phase == writing {
-		c.offer(now, r, r.spread)
+		c.writes.offer(now, r, r.spread)
 		return
 	}
 	asked := func(id gossip.NodeID) bool {

@@ -144,30 +144,30 @@ func asksOf(ops []plannedOp, plans []operation.Plan) (out []stampAsk) {
 }
 
 // startStamping asks for the stamps that an update must exceed.
-func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
+func (ws *writes) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 	r.phase, r.asks = stamping, asks
 	r.newest = make([]Newest, len(asks))
 	for i := range asks {
-		r.newest[i] = c.values.newestOf(asks[i].Key, asks[i].Entries)
+		r.newest[i] = ws.values.newestOf(asks[i].Key, asks[i].Entries)
 	}
-	c.table.restart(now, r)
-	c.reads.ask(r, targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked))
-	c.table.proceed(now, r)
+	ws.table.restart(now, r)
+	ws.reads.ask(r, targets(ws.members.quorums(r.level), ws.table.counts(r), ws.members.linked))
+	ws.table.proceed(now, r)
 }
 
-func (c *Core) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, ID: m.ID, Round: m.Round, Wall: c.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
+func (ws *writes) onStampQuery(p *peer, m *StampQuery) {
+	out := &StampAnswer{Epoch: ws.members.epoch, Floor: ws.marks.floor, Horizon: ws.marks.horizon, ID: m.ID, Round: m.Round, Wall: ws.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
-		out.Newest[i] = c.values.newestOf(a.Key, a.Entries)
+		out.Newest[i] = ws.values.newestOf(a.Key, a.Entries)
 	}
-	c.transfers.send(p, out)
+	ws.transfers.send(p, out)
 }
 
-func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
-	if c.clocks.noteClock(p, m.Wall) {
-		c.judgeOwn()
+func (ws *writes) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
+	if ws.clocks.noteClock(p, m.Wall) {
+		ws.judgeOwn()
 	}
-	r := c.table.open[m.ID]
+	r := ws.table.open[m.ID]
 	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
 		return
 	}
@@ -180,36 +180,36 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 		r.newest[i].join(m.Newest[i])
 	}
 	r.answers[p.id] = m.Epoch
-	c.table.proceed(now, r)
+	ws.table.proceed(now, r)
 }
 
 // writeAbove carries out an update whose stamps have been asked for.
-func (c *Core) writeAbove(now clock.Instant, r *request) {
-	if higher, ok := c.fences.check(c.cfg.Self, c.members.epoch, r.fence); !ok {
-		c.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
+func (ws *writes) writeAbove(now clock.Instant, r *request) {
+	if higher, ok := ws.fences.check(ws.cfg.Self, ws.members.epoch, r.fence); !ok {
+		ws.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		return
 	}
 	for i, a := range r.asks {
 		// The key was deleted elsewhere: its value here does not count, and a write in
 		// its generation would be lost.
-		if it := c.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
-			it = c.store.obtain(a.Key)
-			if c.store.absorb(it, r.newest[i].Gen, 0, nil) {
-				c.values.noteChange(it, nil)
+		if it := ws.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
+			it = ws.store.obtain(a.Key)
+			if ws.store.absorb(it, r.newest[i].Gen, 0, nil) {
+				ws.values.noteChange(it, nil)
 			}
 		}
 	}
-	plans, err := c.plan(r.ops)
+	plans, err := ws.plan(r.ops)
 	if err != nil {
-		c.table.finish(r, err)
+		ws.table.finish(r, err)
 		return
 	}
 	if asks := asksOf(r.ops, plans); !slices.EqualFunc(asks, r.asks, sameAsk) {
 		// The plans have changed with the state: ask for the stamps that they need now.
-		c.askStampsAgain(now, r, asks)
+		ws.askStampsAgain(now, r, asks)
 		return
 	}
-	c.write(now, r, plans)
+	ws.write(now, r, plans)
 }
 
 func sameAsk(a, b stampAsk) bool { return a.Key == b.Key && slices.Equal(a.Entries, b.Entries) }
@@ -217,40 +217,40 @@ func sameAsk(a, b stampAsk) bool { return a.Key == b.Key && slices.Equal(a.Entri
 // replansMax bounds how often an update whose plans change with the state asks again.
 const replansMax = 8
 
-func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
+func (ws *writes) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
 	if r.replans++; r.replans > replansMax {
-		c.table.finish(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
+		ws.table.finish(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
 		return
 	}
 	r.round++
 	r.asked = nil
-	c.startStamping(now, r, asks)
+	ws.startStamping(now, r, asks)
 }
 
 // aboveAll returns the state that op i must exceed, and fails if no write can exceed it.
-func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
+func (ws *writes) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	op := &r.ops[i]
 	if !op.Delete && len(p.Entries) == 0 {
 		return Newest{}, nil
 	}
-	n := c.values.newestOf(op.Key, p.Entries)
+	n := ws.values.newestOf(op.Key, p.Entries)
 	for j, a := range r.asks {
-		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) && c.blunder != blunderOwnStamps {
+		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) && ws.blunder != blunderOwnStamps {
 			n.join(r.newest[j])
 		}
 	}
 	if n.Gen+1 >= timeMax {
 		return n, fmt.Errorf("%w: key %q: generation %d", replicator.ErrStamp, op.Key, n.Gen)
 	}
-	wall := c.clocks.judgingWall()
+	wall := ws.clocks.judgingWall()
 	// eraClock is never behind wall: without a time far ahead of wall there is no new era.
 	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
 	// Without a view, or before another clock was received, the own clock may be the
 	// wrong one.
-	if far && c.members.view != nil && !c.clocks.isMuted() && c.blunder != blunderNoEra {
-		if bound := eraClock(c.clocks.ownWall(), c.members.peers, c.clocks.readings()); n.beginEra(bound) {
-			c.stats.Eras++
-			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
+	if far && ws.members.view != nil && !ws.clocks.isMuted() && ws.blunder != blunderNoEra {
+		if bound := eraClock(ws.clocks.ownWall(), ws.members.peers, ws.clocks.readings()); n.beginEra(bound) {
+			ws.stats.Eras++
+			ws.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
 		}
 	}
 	for _, t := range n.Times {
@@ -288,21 +288,21 @@ func standing(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted boo
 }
 
 // checkFixed fails if a write under a stamp of its caller's must not be made, or loses.
-func (c *Core) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
+func (ws *writes) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 	raw := rawStampTime(op, p, it)
 	if len(p.Fixed) == 0 && raw == 0 {
 		return nil
 	}
-	wall := c.clocks.judgingWall()
+	wall := ws.clocks.judgingWall()
 	if wall > 0 {
-		wall = min(wall, lowerMedian(c.clocks.readings()))
+		wall = min(wall, lowerMedian(ws.clocks.readings()))
 	}
 	check := func(t uint64) error {
 		switch {
 		case t >= timeMax:
 			return fmt.Errorf("%w: key %q: time %d is malformed", replicator.ErrAhead, op.Key, t)
 		case tooFar(t, wall):
-			return &replicator.AheadError{Key: op.Key, Stamp: t >> tickBits, Wall: wall, Node: c.cfg.Self}
+			return &replicator.AheadError{Key: op.Key, Stamp: t >> tickBits, Wall: wall, Node: ws.cfg.Self}
 		}
 		return nil
 	}
@@ -319,7 +319,7 @@ func (c *Core) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 		}
 		have, val, deleted := standing(it.value, f.Entry)
 		if order := f.Stamp.Compare(have); order < 0 || order == 0 && (val != f.Value || deleted != f.Delete) {
-			return &replicator.StaleError{Key: op.Key, Entry: f.Entry, Have: have, Node: c.cfg.Self}
+			return &replicator.StaleError{Key: op.Key, Entry: f.Entry, Have: have, Node: ws.cfg.Self}
 		}
 	}
 	return nil
@@ -394,7 +394,7 @@ func (r *request) lost(ref *Refusal, at gossip.NodeID) error {
 
 // refusedAhead notes that a replica has refused entries of a request, and ends the
 // request if no replica is left that might accept them.
-func (c *Core) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
+func (ws *writes) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 	if r.entry == nil || ref.Item >= len(r.entry.Items) {
 		return
 	}
@@ -403,10 +403,10 @@ func (c *Core) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 	}
 	r.refused[at] = true
 	r.ahead = &replicator.AheadError{Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have.Time >> tickBits, Wall: ref.Wall, Node: at, Elsewhere: true}
-	for _, id := range c.table.unanswered(r) {
+	for _, id := range ws.table.unanswered(r) {
 		if !r.refused[id] {
 			return
 		}
 	}
-	c.table.finish(r, r.ahead)
+	ws.table.finish(r, r.ahead)
 }

@@ -168,8 +168,8 @@ func (st *stream) onDeltas(p *peer, m *Deltas) {
 	st.transfers.sendStored(p, ack, kept)
 }
 
-func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
-	c.stream.noteProgress(now, p, m.Seen, m.Lo, m.Hi)
+func (ws *writes) onAck(now clock.Instant, p *peer, m *Ack) {
+	ws.stream.noteProgress(now, p, m.Seen, m.Lo, m.Hi)
 	refused := make(map[uint64][]*Refusal, len(m.Refused))
 	for i := range m.Refused {
 		r := &m.Refused[i]
@@ -178,24 +178,24 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 	// Only the entries From..To count for their writers: the acknowledgement lists all
 	// refused ones among them, but not among those up to Seen.
 	from, to := m.From, m.To
-	if c.blunder == blunderSeenIsAck {
+	if ws.blunder == blunderSeenIsAck {
 		from, to = 0, m.Seen
 	}
-	for i := c.table.findWrite(from); i < len(c.table.writes) && c.table.writes[i].seq <= to; i++ {
-		r := c.table.writes[i]
+	for i := ws.table.findWrite(from); i < len(ws.table.writes) && ws.table.writes[i].seq <= to; i++ {
+		r := ws.table.writes[i]
 		if r.done || r.phase != writing {
 			continue
 		}
-		if c.acknowledges(p, r, refused[r.seq]) {
+		if ws.acknowledges(p, r, refused[r.seq]) {
 			r.answers[p.id] = m.Epoch
-			c.table.proceed(now, r)
+			ws.table.proceed(now, r)
 		}
 	}
 }
 
 // acknowledges reports whether a peer's answer counts for a request, and ends the request
 // if the answer refuses its entry with an error.
-func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) {
+func (ws *writes) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) {
 	counts = true
 	for _, ref := range said {
 		switch {
@@ -203,14 +203,14 @@ func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) 
 			return false
 		case ref.Why == whyStale:
 			if err := r.lost(ref, p.id); err != nil {
-				c.table.finish(r, err)
+				ws.table.finish(r, err)
 			}
 			continue
 		case ref.Why == whyAhead:
-			c.refusedAhead(r, ref, p.id)
-		case ref.Higher > 0 && !c.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
-			c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
-			c.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
+			ws.refusedAhead(r, ref, p.id)
+		case ref.Higher > 0 && !ws.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
+			ws.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
+			ws.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
 		}
 		counts = false
 	}

@@ -12,43 +12,61 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-func (c *Core) onUpdate(now clock.Instant, u Update) {
-	c.stats.Updates++
+// writes carries out updates over the table: it plans them, asks for the stamps that they
+// must exceed, and offers their entries to members.
+type writes struct {
+	*env
+	members   *members
+	clocks    *clocks
+	fences    *fences
+	transfers *transfers
+	marks     *marks
+	deletions *deletions
+	disk      *disk
+	values    *values
+	store     *store
+	stream    *stream
+	table     *table
+	reads     *reads
+}
+
+func (ws *writes) onUpdate(now clock.Instant, u Update) {
+	ws.stats.Updates++
 	ops := u.plannedOps()
-	if err := c.table.admit(u.Level, u.Fence, len(ops)); err != nil {
+	if err := ws.table.admit(u.Level, u.Fence, len(ops)); err != nil {
 		releaseAll(ops)
-		c.table.reply(u.ID, nil, err)
+		ws.table.reply(u.ID, nil, err)
 		return
 	}
-	plans, err := c.plan(ops)
+	plans, err := ws.plan(ops)
 	if err == nil {
-		err = c.disk.checkUnmixed(ops)
+		err = ws.disk.checkUnmixed(ops)
 	}
 	if err != nil {
 		releaseAll(ops)
-		c.table.reply(u.ID, nil, err)
+		ws.table.reply(u.ID, nil, err)
 		return
 	}
 	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: ops,
-		disk: c.disk.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
+		disk: ws.disk.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
 	if !u.Level.Alone() && len(ops) > 0 {
-		c.table.begin(now, r, u.Deadline)
+		ws.table.begin(now, r, u.Deadline)
 		if asks := asksOf(ops, plans); len(asks) > 0 {
-			c.startStamping(now, r, asks)
+			ws.startStamping(now, r, asks)
 			return
 		}
 	}
-	c.write(now, r, plans)
+	ws.write(now, r, plans)
 }
 
 // write carries the plans out here and, above level Local, at other members.
-func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
+func (ws *writes) write(now clock.Instant, r *request, plans []operation.Plan) {
 	newest := make([]Newest, len(r.ops))
 	for i := range r.ops {
 		var err error
-		if newest[i], err = c.aboveAll(r, i, &plans[i]); err != nil {
+		if newest[i], err = ws.aboveAll(r, i, &plans[i]); err != nil {
 			releaseAll(r.ops)
-			c.table.finish(r, err)
+			ws.table.finish(r, err)
 			return
 		}
 	}
@@ -59,41 +77,41 @@ func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 			}
 			r.fixed[r.ops[i].Key] = append(r.fixed[r.ops[i].Key], f...)
 		}
-		if op := &r.ops[i]; op.base != nil && (plans[i].Blind || op.base.unchanged(c.store.get(op.Key))) {
+		if op := &r.ops[i]; op.base != nil && (plans[i].Blind || op.base.unchanged(ws.store.get(op.Key))) {
 			op.base.Release() // applied to the value itself
 		}
 	}
-	entry, echoes := c.apply(r.ops, plans, newest)
+	entry, echoes := ws.apply(r.ops, plans, newest)
 	releaseAll(r.ops)
 	entry.Fence = r.fence
 	r.echoes = echoes
 	if len(entry.Items) > 0 {
 		r.entry = entry
-		r.seq = c.stream.appendEntry(now, entry)
+		r.seq = ws.stream.appendEntry(now, entry)
 	}
-	if r.level.Alone() || len(r.ops) == 0 || c.blunder == blunderLocalAck {
-		delete(c.table.open, r.id)
-		c.onDisk = r.disk
-		c.table.reply(r.id, nil, nil)
-		c.onDisk = false
+	if r.level.Alone() || len(r.ops) == 0 || ws.blunder == blunderLocalAck {
+		delete(ws.table.open, r.id)
+		ws.onDisk = r.disk
+		ws.table.reply(r.id, nil, nil)
+		ws.onDisk = false
 		return
 	}
 	r.ops, r.asks, r.newest = nil, nil, nil
 	if r.entry == nil {
 		r.keys = echoes
-		c.reads.startReading(now, r)
+		ws.reads.startReading(now, r)
 		return
 	}
 	r.phase = writing
-	c.table.restart(now, r)
-	c.table.writes = append(c.table.writes, r)
-	c.offer(now, r, false)
-	c.table.proceed(now, r)
+	ws.table.restart(now, r)
+	ws.table.writes = append(ws.table.writes, r)
+	ws.offer(now, r, false)
+	ws.table.proceed(now, r)
 }
 
 // plan decides all ops before the first is applied.
-func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
-	l := &c.cfg.Limits
+func (ws *writes) plan(ops []plannedOp) ([]operation.Plan, error) {
+	l := &ws.cfg.Limits
 	plans := make([]operation.Plan, len(ops))
 	fresh, growth := 0, 0
 	for i := range ops {
@@ -101,10 +119,10 @@ func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
 		if len(op.Key) > l.KeyBytes {
 			return nil, &replicator.LimitError{What: "KeyBytes", Limit: l.KeyBytes, Had: len(op.Key)}
 		}
-		if err := c.disk.checkStorable(op.Key); err != nil {
+		if err := ws.disk.checkStorable(op.Key); err != nil {
 			return nil, err
 		}
-		it := c.store.get(op.Key)
+		it := ws.store.get(op.Key)
 		if op.Delete {
 			continue
 		}
@@ -113,10 +131,10 @@ func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
 			err = fits(ops[:i], op, &p, it)
 		}
 		if err == nil {
-			err = c.checkFixed(op, &p, it)
+			err = ws.checkFixed(op, &p, it)
 		}
-		if err == nil && it != nil && c.values.dots >= ownDotsMax {
-			err = checkOwnDots(c.cfg.Self, it.value)
+		if err == nil && it != nil && ws.values.dots >= ownDotsMax {
+			err = checkOwnDots(ws.cfg.Self, it.value)
 		}
 		if err != nil {
 			return nil, err
@@ -130,12 +148,12 @@ func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
 		}
 	}
 	switch {
-	case fresh > 0 && c.store.keys+fresh > l.Keys:
-		return nil, &replicator.LimitError{What: "Keys", Limit: l.Keys, Had: c.store.keys + fresh}
+	case fresh > 0 && ws.store.keys+fresh > l.Keys:
+		return nil, &replicator.LimitError{What: "Keys", Limit: l.Keys, Had: ws.store.keys + fresh}
 	case growth > l.RequestBytes:
 		return nil, &replicator.LimitError{What: "RequestBytes", Limit: l.RequestBytes, Had: growth}
-	case growth > 0 && c.store.bytes+growth > l.TotalBytes:
-		return nil, &replicator.LimitError{What: "TotalBytes", Limit: l.TotalBytes, Had: c.store.bytes + growth}
+	case growth > 0 && ws.store.bytes+growth > l.TotalBytes:
+		return nil, &replicator.LimitError{What: "TotalBytes", Limit: l.TotalBytes, Had: ws.store.bytes + growth}
 	}
 	return plans, nil
 }
@@ -152,12 +170,12 @@ func decide(op *plannedOp, it *item) (p operation.Plan, size int, err error) {
 
 // apply carries the plans out here and returns their entry, and the keys that did not
 // change.
-func (c *Core) apply(ops []plannedOp, plans []operation.Plan, newest []Newest) (entry *Entry, echoes []string) {
+func (ws *writes) apply(ops []plannedOp, plans []operation.Plan, newest []Newest) (entry *Entry, echoes []string) {
 	entry = &Entry{}
 	for i := range ops {
 		op := &ops[i]
-		it := c.store.get(op.Key)
-		delta := c.applyOne(op, plans[i], it, newest[i])
+		it := ws.store.get(op.Key)
+		delta := ws.applyOne(op, plans[i], it, newest[i])
 		switch {
 		case delta != nil:
 			entry.Items = append(entry.Items, *delta)
@@ -168,20 +186,20 @@ func (c *Core) apply(ops []plannedOp, plans []operation.Plan, newest []Newest) (
 	return entry, echoes
 }
 
-func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest) *Item {
+func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest) *Item {
 	if op.Delete {
 		if it == nil || it.value == nil && it.gen <= above.Gen {
 			if !above.Live {
 				return nil
 			}
-			it = c.store.obtain(op.Key)
+			it = ws.store.obtain(op.Key)
 		}
 		if it.value == nil && it.gen > above.Gen {
 			return nil // by an op before this one
 		}
-		c.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
+		ws.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
 		it.written = it.version
-		c.values.noteChange(it, nil)
+		ws.values.noteChange(it, nil)
 		return &Item{Key: it.key, Gen: it.gen}
 	}
 	if p.Apply == nil && p.Stamped == nil {
@@ -197,7 +215,7 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 		// The kind has been tried by decide.
 		v, _ = crdt.New(op.Kind)
 	}
-	d := c.applyTo(v, era, op, &p, above)
+	d := ws.applyTo(v, era, op, &p, above)
 	if d == nil && raised {
 		d = v // all of it has other stamps
 	}
@@ -205,18 +223,18 @@ func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest)
 		return nil
 	}
 	if p.Stamped != nil || len(p.Fixed) > 0 {
-		c.clocks.unjudged = c.clocks.unjudged || !c.clocks.peersReported && c.cfg.Wall != nil
+		ws.clocks.unjudged = ws.clocks.unjudged || !ws.clocks.peersReported && ws.cfg.Wall != nil
 	}
 	fresh := it == nil
-	it = c.store.obtain(op.Key)
-	if fresh && c.kept(op.Key) && c.blunder != blunderNoMinGeneration {
-		it.gen = max(c.marks.minGeneration, it.gen)
+	it = ws.store.obtain(op.Key)
+	if fresh && ws.kept(op.Key) && ws.blunder != blunderNoMinGeneration {
+		it.gen = max(ws.marks.minGeneration, it.gen)
 	}
 	it.value, it.era = v, era
-	c.values.noteOwnDots(d)
-	c.store.settle(it)
+	ws.values.noteOwnDots(d)
+	ws.store.settle(it)
 	it.written = it.version
-	c.values.noteChange(it, d)
+	ws.values.noteChange(it, d)
 	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
 
@@ -226,27 +244,27 @@ func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 
 // offer sends a request's entry to the members that it still needs, or to all that can
 // count.
-func (c *Core) offer(now clock.Instant, r *request, all bool) {
+func (ws *writes) offer(now clock.Instant, r *request, all bool) {
 	var to []gossip.NodeID
 	if all {
-		to = c.table.unanswered(r)
+		to = ws.table.unanswered(r)
 	} else {
-		to = targets(c.members.quorums(r.level), c.table.counts(r), c.members.linked)
+		to = targets(ws.members.quorums(r.level), ws.table.counts(r), ws.members.linked)
 	}
 	for _, id := range to {
-		p := c.members.byID[id]
+		p := ws.members.byID[id]
 		switch {
 		case p == nil:
 		case r.seq > p.acked && r.seq >= p.next:
-			c.stream.pushEntries(now, p)
+			ws.stream.pushEntries(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				c.transfers.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+				ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.marks.floor, Horizon: ws.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but its answer was lost, or it joined after the
 			// entry was logged.
-			c.transfers.send(p, &Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, Horizon: c.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.marks.floor, Horizon: ws.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }
@@ -410,7 +428,7 @@ func fits(before []plannedOp, op *plannedOp, p *operation.Plan, it *item) error 
 
 // applyTo carries a plan out on v, a value in an era, or on its base if that is still needed,
 // and returns the delta.
-func (c *Core) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.Plan, above Newest) crdt.Value {
+func (ws *writes) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.Plan, above Newest) crdt.Value {
 	target := v
 	if b := op.base; b != nil && !b.released && b.Value != nil {
 		target = lifted(b.Value.Clone(), b.era, era)
@@ -418,7 +436,7 @@ func (c *Core) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.Plan
 	}
 	var d crdt.Value
 	if p.Stamped != nil {
-		d = p.Stamped(target, above.Times, c.clocks.stampWall())
+		d = p.Stamped(target, above.Times, ws.clocks.stampWall())
 	} else if p.Apply != nil {
 		d = p.Apply(target)
 	}
