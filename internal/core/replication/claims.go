@@ -59,7 +59,6 @@ type values struct {
 	clocks    *clocks
 	marks     *marks
 	deletions *deletions
-	disk      *disk
 	store     *store
 	// dots is the highest sequence number of a change of this node.
 	dots uint64

@@ -31,26 +31,29 @@ type env struct {
 }
 
 // Core is the replicator of one role on one node. Not safe for concurrent use.
+//
+// It takes events apart and hands them to its parts, each of which has its own state and
+// refers to parts above it in this list alone.
 type Core struct {
 	*env
-	members     *members
 	store       *store
-	deletions   *deletions
+	members     *members
+	marks       *marks
 	disk        *disk
+	transfers   *transfers
+	clocks      *clocks
+	fences      *fences
+	deletions   *deletions
 	values      *values
 	stream      *stream
 	table       *table
 	antiEntropy *antiEntropy
 	retention   *retention
+	pruner      *pruner
 	sessions    *sessions
 	reads       *reads
 	writes      *writes
-	pruner      *pruner
-	transfers   *transfers
-	marks       *marks
-	fences      *fences
-
-	clocks *clocks
+	requests    *requests
 }
 
 // New returns a core without keys and without a view: until the first
@@ -58,52 +61,52 @@ type Core struct {
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	e := &env{cfg: cfg}
-	ms := &members{env: e, byID: map[gossip.NodeID]*peer{}}
-	ck := &clocks{env: e, members: ms}
-	mk := &marks{empty: true}
-	ds := &deletions{env: e, of: map[string]*keyDeletions{}}
-	dk := &disk{env: e}
-	st := &store{}
-	vs := &values{env: e, members: ms, clocks: ck, marks: mk, deletions: ds, disk: dk, store: st}
-	fs := &fences{env: e, members: ms, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs}
-	tr := &transfers{env: e}
-	sm := &stream{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs,
-		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
-	tb := &table{env: e, members: ms, fences: fs, marks: mk, disk: dk, open: map[RequestID]*request{}}
-	ae := &antiEntropy{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, deletions: ds,
-		values: vs, store: st, stream: sm, gossipAt: clock.Never}
-	rt := &retention{env: e, members: ms, clocks: ck, marks: mk, deletions: ds, values: vs, store: st, stream: sm,
-		found: math.MaxUint64}
-	pr := &pruner{env: e, members: ms, fences: fs, transfers: tr, marks: mk, deletions: ds, values: vs, store: st,
-		stream: sm, table: tb, antiEntropy: ae, retention: rt, pruneAt: clock.Never, expiryAt: clock.Never}
-	ss := &sessions{env: e, members: ms, fences: fs, transfers: tr, marks: mk, values: vs, store: st, stream: sm, antiEntropy: ae}
-	rs := &reads{env: e, members: ms, fences: fs, transfers: tr, marks: mk, disk: dk, values: vs, store: st, table: tb}
-	ws := &writes{env: e, members: ms, clocks: ck, fences: fs, transfers: tr, marks: mk, deletions: ds, disk: dk,
-		values: vs, store: st, stream: sm, table: tb, reads: rs}
 	c := &Core{
-		writes:    ws,
-		reads:     rs,
-		sessions:  ss,
-		retention: rt, pruner: pr,
-		antiEntropy: ae,
-		table:       tb,
-		stream:      sm,
-		store:       st,
-		env:         e,
-		members:     ms,
-		transfers:   tr,
-		marks:       mk,
-		deletions:   ds,
-		disk:        dk,
-		values:      vs,
-		clocks:      ck,
-		fences:      fs,
+		env:       e,
+		store:     &store{},
+		members:   &members{env: e, byID: map[gossip.NodeID]*peer{}},
+		marks:     &marks{empty: true},
+		disk:      &disk{env: e},
+		transfers: &transfers{env: e},
+		deletions: &deletions{env: e, of: map[string]*keyDeletions{}},
 	}
-	tb.proceed, rt.onSetAside = c.advance, c.askAfterRemoval
-	ss.onSynced = func(now clock.Instant, s *session) {
+	c.clocks = &clocks{env: e, members: c.members}
+	c.fences = &fences{env: e, members: c.members, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs}
+	c.values = &values{env: e, members: c.members, clocks: c.clocks, marks: c.marks, deletions: c.deletions, store: c.store}
+	c.stream = &stream{env: e, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
+		marks: c.marks, disk: c.disk, values: c.values,
+		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
+	c.antiEntropy = &antiEntropy{env: e, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
+		marks: c.marks, deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, gossipAt: clock.Never}
+	c.table = &table{env: e, members: c.members, fences: c.fences, marks: c.marks, disk: c.disk, open: map[RequestID]*request{}}
+	c.addRequests()
+	c.addUpkeep()
+	return c
+}
+
+// addRequests adds the parts that carry out requests over the table.
+func (c *Core) addRequests() {
+	c.reads = &reads{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, marks: c.marks,
+		disk: c.disk, values: c.values, store: c.store, table: c.table}
+	c.writes = &writes{env: c.env, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
+		marks: c.marks, deletions: c.deletions, disk: c.disk, values: c.values, store: c.store, stream: c.stream,
+		table: c.table, reads: c.reads}
+	c.requests = &requests{env: c.env, members: c.members, table: c.table, reads: c.reads, writes: c.writes}
+	c.table.proceed = c.requests.advance
+}
+
+// addUpkeep adds the parts that pull missing state and forget old state.
+func (c *Core) addUpkeep() {
+	c.retention = &retention{env: c.env, members: c.members, clocks: c.clocks, marks: c.marks, deletions: c.deletions,
+		values: c.values, store: c.store, stream: c.stream, found: math.MaxUint64, onSetAside: c.requests.askAfterRemoval}
+	c.pruner = &pruner{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, marks: c.marks,
+		deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, table: c.table,
+		antiEntropy: c.antiEntropy, retention: c.retention, pruneAt: clock.Never, expiryAt: clock.Never}
+	c.sessions = &sessions{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, marks: c.marks,
+		values: c.values, store: c.store, stream: c.stream, antiEntropy: c.antiEntropy}
+	c.sessions.onSynced = func(now clock.Instant, s *session) {
 		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
 	}
-	return c
 }
 
 // Step handles one event. Between calls now must not go back.
@@ -159,7 +162,7 @@ func (c *Core) onTime(now clock.Instant) {
 	}
 	for len(c.table.timers) > 0 && !now.Before(c.table.timers[0].at) {
 		if r := c.table.open[c.table.timers.pop().id]; r != nil {
-			c.onRequestTime(now, r)
+			c.requests.onRequestTime(now, r)
 		}
 	}
 	c.sessions.retryLate(now)

@@ -82,7 +82,7 @@ func (c *Core) DiskFails(why error) {
 func (c *Core) onDiskMended(now clock.Instant) {
 	c.disk.mended = false
 	for _, r := range slices.Clone(c.table.writes) {
-		c.advance(now, r)
+		c.requests.advance(now, r)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	}
 	c.retention.establishAlone()
 	c.catchUp(now)
-	c.recount(now)
+	c.requests.recount(now)
 	for _, r := range c.reads.held.takeReads() {
 		c.onReceived(now, r.From, r.Msg)
 	}
@@ -190,8 +190,8 @@ func (c *Core) catchUp(now clock.Instant) {
 	}
 	c.members.former = nil
 	c.trace(TraceEvent{Kind: TraceSettled})
-	c.askAgain(now)
-	c.recount(now)
+	c.requests.askAgain(now)
+	c.requests.recount(now)
 }
 
 func (ms *members) hasCaughtUp() bool {

@@ -100,33 +100,33 @@ func (rs *reads) readRequest(r *request) *ReadRequest {
 // sets. A read was once answered by two of three voters which had both not caught up when
 // they answered, and missed a write that stood at the third (internal/sim, seed 4443 of
 // its time: S4).
-func (c *Core) askAgain(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(c.table.open)) {
-		r := c.table.open[id]
-		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && c.blunder != blunderOldAnswers {
-			c.askAnew(now, r)
+func (rq *requests) askAgain(now clock.Instant) {
+	for _, id := range slices.Sorted(maps.Keys(rq.table.open)) {
+		r := rq.table.open[id]
+		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && rq.blunder != blunderOldAnswers {
+			rq.askAnew(now, r)
 		}
 	}
 }
 
 // askAfterRemoval asks anew for all open reads and stamps: answers so far are relative to
 // the keys that were set aside.
-func (c *Core) askAfterRemoval(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(c.table.open)) {
-		if r := c.table.open[id]; r.phase == reading || r.phase == stamping {
-			c.askAnew(now, r)
+func (rq *requests) askAfterRemoval(now clock.Instant) {
+	for _, id := range slices.Sorted(maps.Keys(rq.table.open)) {
+		if r := rq.table.open[id]; r.phase == reading || r.phase == stamping {
+			rq.askAnew(now, r)
 		}
 	}
 }
 
-func (c *Core) askAnew(now clock.Instant, r *request) {
+func (rq *requests) askAnew(now clock.Instant, r *request) {
 	r.round++
 	r.asked = nil
 	if r.phase == stamping {
-		c.writes.startStamping(now, r, r.asks)
+		rq.writes.startStamping(now, r, r.asks)
 		return
 	}
-	c.reads.startReading(now, r)
+	rq.reads.startReading(now, r)
 }
 
 func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {

@@ -215,43 +215,52 @@ func (tb *table) forget(r *request) {
 	}
 }
 
+// requests drives each request through its phases, by answers, time and views.
+type requests struct {
+	*env
+	members *members
+	table   *table
+	reads   *reads
+	writes  *writes
+}
+
 // onRequestTime does what is due for a request.
-func (c *Core) onRequestTime(now clock.Instant, r *request) {
-	if c.table.retryLease(now, r); r.done {
+func (rq *requests) onRequestTime(now clock.Instant, r *request) {
+	if rq.table.retryLease(now, r); r.done {
 		return
 	}
 	if !now.Before(r.deadline) {
-		if c.excuse(now, r) {
+		if rq.excuse(now, r) {
 			return
 		}
-		c.table.giveUp(r)
+		rq.table.giveUp(r)
 		return
 	}
 	if !r.spread && !now.Before(r.spreadAt) {
-		c.spread(now, r)
+		rq.spread(now, r)
 	}
 	if !now.Before(r.resendAt) {
 		r.backoff = min(r.backoff+1, backoffMax)
-		r.resendAt = now.Add(c.wait(r.backoff))
-		c.table.timers.push(r.resendAt, r.id)
-		c.again(now, r)
+		r.resendAt = now.Add(rq.wait(r.backoff))
+		rq.table.timers.push(r.resendAt, r.id)
+		rq.again(now, r)
 	}
 }
 
 // excuse gives a request more time, once, when its deadline has passed while this
 // process did not run (it was stopped, or starved of CPU): its answers may be here
 // already and only wait to be read.
-func (c *Core) excuse(now clock.Instant, r *request) bool {
-	if r.excused || now.Sub(r.deadline) <= c.cfg.ResendAfter {
+func (rq *requests) excuse(now clock.Instant, r *request) bool {
+	if r.excused || now.Sub(r.deadline) <= rq.cfg.ResendAfter {
 		return false
 	}
 	r.excused = true
-	r.deadline = now.Add(c.wait(excuseBackoff))
-	c.table.timers.push(r.deadline, r.id)
+	r.deadline = now.Add(rq.wait(excuseBackoff))
+	rq.table.timers.push(r.deadline, r.id)
 	if r.spread {
-		c.again(now, r)
+		rq.again(now, r)
 	} else {
-		c.spread(now, r)
+		rq.spread(now, r)
 	}
 	return true
 }
@@ -260,27 +269,27 @@ func (c *Core) excuse(now clock.Instant, r *request) bool {
 const excuseBackoff = 2
 
 // spread turns to every member that counts.
-func (c *Core) spread(now clock.Instant, r *request) {
+func (rq *requests) spread(now clock.Instant, r *request) {
 	r.spread = true
 	if r.phase == writing {
-		c.writes.offer(now, r, true)
+		rq.writes.offer(now, r, true)
 		return
 	}
-	c.reads.ask(r, c.table.unanswered(r))
+	rq.reads.ask(r, rq.table.unanswered(r))
 }
 
 // again retransmits the unanswered messages of a request.
-func (c *Core) again(now clock.Instant, r *request) {
+func (rq *requests) again(now clock.Instant, r *request) {
 	switch r.phase {
 	case writing:
-		c.writes.offer(now, r, r.spread)
+		rq.writes.offer(now, r, r.spread)
 	case reading, stamping:
-		again := slices.DeleteFunc(c.table.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
-		c.reads.ask(r, again)
+		again := slices.DeleteFunc(rq.table.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
+		rq.reads.ask(r, again)
 	case repairing:
-		for _, id := range c.table.unanswered(r) {
-			if p := c.members.byID[id]; p != nil && r.held[id] != nil {
-				c.reads.repair(r, p)
+		for _, id := range rq.table.unanswered(r) {
+			if p := rq.members.byID[id]; p != nil && r.held[id] != nil {
+				rq.reads.repair(r, p)
 			}
 		}
 	}
@@ -301,51 +310,51 @@ func (tb *table) unanswered(r *request) []gossip.NodeID {
 }
 
 // advance moves a request on if enough have answered.
-func (c *Core) advance(now clock.Instant, r *request) {
-	if r.done || !allMet(c.members.quorums(r.level), c.table.counts(r)) {
+func (rq *requests) advance(now clock.Instant, r *request) {
+	if r.done || !allMet(rq.members.quorums(r.level), rq.table.counts(r)) {
 		return
 	}
 	switch {
-	case r.phase == writing && (len(r.echoes) == 0 || c.blunder == blunderNoEcho), r.phase == repairing:
-		c.table.complete(now, r)
+	case r.phase == writing && (len(r.echoes) == 0 || rq.blunder == blunderNoEcho), r.phase == repairing:
+		rq.table.complete(now, r)
 	case r.phase == writing:
 		r.keys = r.echoes
-		c.reads.startReading(now, r)
+		rq.reads.startReading(now, r)
 	case r.phase == stamping:
-		c.writes.writeAbove(now, r)
+		rq.writes.writeAbove(now, r)
 	default:
-		c.reads.startRepairing(now, r)
+		rq.reads.startRepairing(now, r)
 	}
 }
 
 // recount re-evaluates every request after a change of the view, and turns to
 // the members that count now.
-func (c *Core) recount(now clock.Instant) {
-	ids := make([]RequestID, 0, len(c.table.open))
-	for id := range c.table.open {
+func (rq *requests) recount(now clock.Instant) {
+	ids := make([]RequestID, 0, len(rq.table.open))
+	for id := range rq.table.open {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if r := c.table.open[id]; r != nil {
-			c.advance(now, r)
+		if r := rq.table.open[id]; r != nil {
+			rq.advance(now, r)
 		}
-		if r := c.table.open[id]; r != nil {
-			c.reach(now, r)
+		if r := rq.table.open[id]; r != nil {
+			rq.reach(now, r)
 		}
 	}
 }
 
 // reach turns to as many members as the request still needs.
-func (c *Core) reach(now clock.Instant, r *request) {
+func (rq *requests) reach(now clock.Instant, r *request) {
 	if r.phase == writing {
-		c.writes.offer(now, r, r.spread)
+		rq.writes.offer(now, r, r.spread)
 		return
 	}
 	asked := func(id gossip.NodeID) bool {
-		return slices.Contains(r.asked, id) && c.members.linked(id) || c.table.counts(r)(id)
+		return slices.Contains(r.asked, id) && rq.members.linked(id) || rq.table.counts(r)(id)
 	}
-	c.reads.ask(r, targets(c.members.quorums(r.level), asked, c.members.linked))
+	rq.reads.ask(r, targets(rq.members.quorums(r.level), asked, rq.members.linked))
 }
 
 func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
@@ -364,7 +373,7 @@ func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
 	slices.Sort(ids)
 	for _, rid := range ids {
 		if r := c.table.open[rid]; r != nil && !r.spread {
-			c.spread(now, r)
+			c.requests.spread(now, r)
 		}
 	}
 }
