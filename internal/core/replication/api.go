@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"fmt"
+
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
@@ -202,16 +204,101 @@ func (c *Core) Key(key string) keyStats {
 
 // Deletions describes the deletions under a durable key: its own, or those of entries of
 // its map, in the order of their names. There are none under a key that is not durable.
-func (c *Core) Deletions(key string) []DeletionRecord { return c.deletions.records(key) }
+func (c *Core) Deletions(key string) []DeletionRecord { return c.deletions.listRecords(key) }
 
 // Recall sets the header and the deletions of a file, after Restore and before the first
 // Step.
 func (c *Core) Recall(now clock.Instant, m Memory, deleted []DeletionRecord) {
-	c.retention.recall(now, m, deleted)
+	c.retention.loadFile(now, m, deleted)
 }
 
 // Memory returns the header for the file.
-func (c *Core) Memory(now clock.Instant) Memory { return c.retention.memory(now) }
+func (c *Core) Memory(now clock.Instant) Memory { return c.retention.fileHeader(now) }
 
 // KeptKeys returns the durable keys, deleted ones too, sorted.
 func (c *Core) KeptKeys() []string { return c.retention.keptKeys() }
+
+// DiskFails sets why durable keys cannot be stored now. It is nil if they can, and all
+// changes made meanwhile have been stored, or will be before messages that rest on the
+// disk go out (Reply.Disk).
+func (c *Core) DiskFails(why error) {
+	c.disk.mended = c.disk.failure != nil && why == nil
+	c.disk.failure = why
+}
+
+// Snapshot returns the state of a key. The caller must release it: with the Update in
+// which it is one of Bases, or by Release.
+func (c *Core) Snapshot(key string) *Snapshot {
+	s := &Snapshot{Key: key}
+	it := c.store.get(key)
+	if it == nil {
+		return s
+	}
+	s.Value, s.era, s.version, s.written = it.value, it.era, it.version, it.written
+	if it.value == nil {
+		return s
+	}
+	if it.pins == nil {
+		it.pins = &pins{}
+		// Build the index of values that do so when they are first read: readers outside
+		// must not, all at the same time.
+		switch m := it.value.(type) {
+		case *crdt.ORMap[string, string]:
+			m.Len()
+		case *crdt.ORMultiMap[string, string]:
+			m.Keys()
+		case *crdt.PNCounterMap[string]:
+			m.Len()
+		}
+	}
+	it.pins.n++
+	s.pins = it.pins
+	return s
+}
+
+// Restore merges items that an earlier incarnation has stored, before the first Step.
+// Anti-entropy spreads them.
+func (c *Core) Restore(items []Item) error {
+	for i := range items {
+		if err := c.values.mergeItem(nil, &items[i], func(Refusal) {}); err != nil {
+			return fmt.Errorf("key %q: %w", items[i].Key, err)
+		}
+	}
+	return nil
+}
+
+// State returns the whole state of a key for storing it; ok is false if there is
+// none.
+func (c *Core) State(key string) (in Item, ok bool) {
+	it := c.store.get(key)
+	if it == nil {
+		return Item{}, false
+	}
+	return full(it), true
+}
+
+// Value returns the local value of key, nil if there is none. It belongs to the
+// core: it must not be changed, nor be kept beyond the next step.
+func (c *Core) Value(key string) crdt.Value { return c.store.value(key) }
+
+// Keys returns the names of all keys that begin with prefix, sorted.
+func (c *Core) Keys(prefix string) []string { return c.store.names(prefix) }
+
+// Digest returns a hash of the whole data: replicas with equal digests hold equal data.
+func (c *Core) Digest() uint64 { return c.store.root }
+
+// Term returns the highest term that the replica has seen of a fence's group.
+func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
+
+// Stats returns a snapshot.
+func (c *Core) Stats() figures.Replicator {
+	s := c.stats
+	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.table.open)
+	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
+	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.barrier.floor, c.deletions.n
+	s.LogEntries, s.LogBytes = len(c.stream.log.entries), c.stream.log.bytes
+	for _, p := range c.members.peers {
+		s.LagMax = max(s.LagMax, c.stream.log.last()-p.acked)
+	}
+	return s
+}

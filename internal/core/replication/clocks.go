@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -86,8 +85,6 @@ func (ck *clocks) ownWall() uint64 {
 	}
 	return 0
 }
-
-func (ev *env) nowMillis() int64 { return int64(ev.now) / int64(time.Millisecond) }
 
 // readings returns the received clocks, as of now, the lowest first.
 func (ck *clocks) readings() []uint64 {
@@ -253,67 +250,6 @@ func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 		return out
 	}
 	return v
-}
-
-// judgeOwn restamps entries that were written before another clock was received, and are
-// ahead of the clocks, with the present.
-func (ws *writes) judgeOwn() {
-	wall := lowerMedian(ws.clocks.readings())
-	if wall == 0 {
-		return
-	}
-	present := wall << tickBits
-	// Other files may have deletions up to the newest forgotten stamp of the own one.
-	if bound := max(present, ws.marks.filed); tooFar(ws.marks.maxForgottenStamp, wall) {
-		ws.marks.maxForgottenStamp, ws.marks.inherited = min(ws.marks.maxForgottenStamp, bound), min(ws.marks.inherited, bound)
-	}
-	for i := range ws.store.buckets {
-		for _, it := range ws.store.buckets[i].sorted() {
-			ws.judgeItem(it, wall, present)
-		}
-	}
-}
-
-func (ws *writes) judgeItem(it *item, wall, present uint64) {
-	if newest, ok := newestStamp(it.value); !ok || !tooFar(newest, wall) {
-		return
-	}
-	self, n := crdt.NodeID(ws.cfg.Self), uint64(0)
-	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
-		if s.Node == self && tooFar(s.Time, wall) {
-			s.Time = present
-			n++
-		}
-		return s, true
-	})
-	if n == 0 {
-		return // all entries that are ahead came from the file
-	}
-	ws.deletions.forget(it.key)
-	it.replace(v)
-	ws.store.settle(it)
-	it.written = it.version
-	ws.values.noteChange(it, v)
-	ws.stats.Restamped += n
-	ws.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
-	ws.stream.voidLogged(it.key)
-	ws.stream.appendEntry(ws.now, &Entry{Items: []Item{full(it)}})
-}
-
-// voidLogged removes a key from the own entries that have been logged. None has been
-// sent.
-func (st *stream) voidLogged(key string) {
-	of := func(in Item) bool { return in.Key == key }
-	for i, e := range st.log.entries {
-		if !slices.ContainsFunc(e.Items, of) {
-			continue
-		}
-		st.log.bytes -= e.size()
-		e = &Entry{Fence: e.Fence, Items: slices.DeleteFunc(slices.Clone(e.Items), of)}
-		st.log.bytes += e.size()
-		st.log.entries[i] = e
-	}
-	st.marks.own = slices.DeleteFunc(st.marks.own, of)
 }
 
 // Eras

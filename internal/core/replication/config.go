@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -224,3 +226,34 @@ const (
 	blunderEraReplaces
 	blundersAll
 )
+
+// env is shared by all parts of a core: the settings, the time and the effects of the
+// step under way, and the counters.
+type env struct {
+	cfg   Config
+	stats figures.Replicator
+	// now is the time of the step under way, steps counts the steps.
+	now   clock.Instant
+	steps uint64
+	// remote is set while the step handles a message.
+	remote bool
+	// out is the effects of the step under way.
+	out *Effects
+	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
+	onDisk bool
+	ids    uint64 // of sessions and transfers
+	// blunder is a planted bug; only tests set it.
+	blunder blunder
+}
+
+func (ev *env) trace(e TraceEvent) { ev.out.Trace = append(ev.out.Trace, e) }
+
+func (ev *env) kept(key string) bool {
+	return ev.cfg.Keep != nil && ev.cfg.Keep(key) && ev.blunder != blunderForgetKept
+}
+
+func (ev *env) wait(backoff int) time.Duration { return ev.cfg.ResendAfter << min(backoff, backoffMax) }
+
+func (ev *env) nowMillis() int64 { return int64(ev.now) / int64(time.Millisecond) }
+
+func (ev *env) wallAt(at clock.Instant) uint64 { return ev.cfg.WallMillis + millis(at.Sub(0)) }

@@ -3,32 +3,11 @@ package replication
 import (
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
-	"github.com/peerage-go/peerage/internal/figures"
-	"github.com/peerage-go/peerage/replicator"
 )
-
-// env is shared by all parts of a core: the settings, the time and the effects of the
-// step under way, and the counters.
-type env struct {
-	cfg   Config
-	stats figures.Replicator
-	// now is the time of the step under way, steps counts the steps.
-	now   clock.Instant
-	steps uint64
-	// remote is set while the step handles a message.
-	remote bool
-	// out is the effects of the step under way.
-	out *Effects
-	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
-	onDisk bool
-	ids    uint64 // of sessions and transfers
-	// blunder is a planted bug; only tests set it.
-	blunder blunder
-}
 
 // Core is the replicator of one role on one node. Not safe for concurrent use.
 //
@@ -38,7 +17,7 @@ type Core struct {
 	*env
 	store       *store
 	members     *members
-	marks       *marks
+	barrier     *barrier
 	disk        *disk
 	transfers   *transfers
 	clocks      *clocks
@@ -65,20 +44,20 @@ func New(cfg Config) *Core {
 		env:       e,
 		store:     &store{},
 		members:   &members{env: e, byID: map[gossip.NodeID]*peer{}},
-		marks:     &marks{empty: true},
+		barrier:   &barrier{empty: true},
 		disk:      &disk{env: e},
 		transfers: &transfers{env: e},
 		deletions: &deletions{env: e, of: map[string]*keyDeletions{}},
 	}
 	c.clocks = &clocks{env: e, members: c.members}
 	c.fences = &fences{env: e, members: c.members, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs}
-	c.values = &values{env: e, members: c.members, clocks: c.clocks, marks: c.marks, deletions: c.deletions, store: c.store}
+	c.values = &values{env: e, members: c.members, clocks: c.clocks, barrier: c.barrier, deletions: c.deletions, store: c.store}
 	c.stream = &stream{env: e, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
-		marks: c.marks, disk: c.disk, values: c.values,
+		barrier: c.barrier, disk: c.disk, values: c.values,
 		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
 	c.antiEntropy = &antiEntropy{env: e, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
-		marks: c.marks, deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, gossipAt: clock.Never}
-	c.table = &table{env: e, members: c.members, fences: c.fences, marks: c.marks, disk: c.disk, open: map[RequestID]*request{}}
+		barrier: c.barrier, deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, gossipAt: clock.Never}
+	c.table = &table{env: e, members: c.members, fences: c.fences, barrier: c.barrier, disk: c.disk, open: map[RequestID]*request{}}
 	c.addRequests()
 	c.addUpkeep()
 	return c
@@ -86,23 +65,23 @@ func New(cfg Config) *Core {
 
 // addRequests adds the parts that carry out requests over the table.
 func (c *Core) addRequests() {
-	c.reads = &reads{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, marks: c.marks,
+	c.reads = &reads{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, barrier: c.barrier,
 		disk: c.disk, values: c.values, store: c.store, table: c.table}
 	c.writes = &writes{env: c.env, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
-		marks: c.marks, deletions: c.deletions, disk: c.disk, values: c.values, store: c.store, stream: c.stream,
+		barrier: c.barrier, deletions: c.deletions, disk: c.disk, values: c.values, store: c.store, stream: c.stream,
 		table: c.table, reads: c.reads}
 	c.requests = &requests{env: c.env, members: c.members, table: c.table, reads: c.reads, writes: c.writes}
-	c.table.proceed = c.requests.advance
+	c.table.proceed = c.requests.advanceRequest
 }
 
 // addUpkeep adds the parts that pull missing state and forget old state.
 func (c *Core) addUpkeep() {
-	c.retention = &retention{env: c.env, members: c.members, clocks: c.clocks, marks: c.marks, deletions: c.deletions,
+	c.retention = &retention{env: c.env, members: c.members, clocks: c.clocks, barrier: c.barrier, deletions: c.deletions,
 		values: c.values, store: c.store, stream: c.stream, found: math.MaxUint64, onSetAside: c.requests.askAfterRemoval}
-	c.pruner = &pruner{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, marks: c.marks,
+	c.pruner = &pruner{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, barrier: c.barrier,
 		deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, table: c.table,
 		antiEntropy: c.antiEntropy, retention: c.retention, pruneAt: clock.Never, expiryAt: clock.Never}
-	c.sessions = &sessions{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, marks: c.marks,
+	c.sessions = &sessions{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, barrier: c.barrier,
 		values: c.values, store: c.store, stream: c.stream, antiEntropy: c.antiEntropy}
 	c.sessions.onSynced = func(now clock.Instant, s *session) {
 		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
@@ -124,7 +103,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Read:
 		c.reads.onRead(now, ev)
 	case Cancel:
-		c.table.forget(c.table.open[ev.ID])
+		c.table.removeRequest(c.table.open[ev.ID])
 	case Received:
 		c.remote = true
 		c.onReceived(now, ev.From, ev.Msg)
@@ -151,12 +130,12 @@ func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.stream.batchAt) {
 		c.stream.batchAt = clock.Never
 		for _, p := range c.members.peers {
-			c.stream.flush(now, p)
+			c.stream.flushPeer(now, p)
 		}
 	}
 	for _, p := range c.members.peers {
 		if !now.Before(p.resendAt) {
-			c.stream.resend(now, p)
+			c.stream.resendEntries(now, p)
 		}
 		c.transfers.resendParts(now, p)
 	}
@@ -277,173 +256,165 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	}
 }
 
-func (ev *env) trace(e TraceEvent) { ev.out.Trace = append(ev.out.Trace, e) }
-
-// noteChange notes a change: delta was joined with the value; it is nil if the value was
-// deleted.
-func (vs *values) noteChange(it *item, delta crdt.Value) {
-	vs.deletions.noteDeletions(it, delta)
-	vs.reportChange(it)
+func (c *Core) onView(now clock.Instant, v *gossip.View) {
+	if v == nil || c.members.view != nil && v.Epoch <= c.members.epoch {
+		return
+	}
+	old, oldVoters := c.members.view, c.members.voters
+	c.members.view, c.members.epoch = v, v.Epoch
+	c.members.voters = nil
+	for _, m := range v.WithRole(c.cfg.Role) {
+		c.members.voters = append(c.members.voters, m.ID)
+	}
+	c.members.keepFormer(old, oldVoters)
+	c.members.enlist(v, c.stream.log.last())
+	c.sessions.dropGoneSources(now)
+	c.pruner.pruneRound, c.pruner.idleRounds = pruning{}, 0
+	c.store.suspectAll()
+	if len(c.members.peers) == 0 {
+		c.members.former, c.members.behind = nil, false
+	}
+	c.retention.endFreshAlone()
+	c.catchUp(now)
+	c.requests.recountAll(now)
+	for _, r := range c.reads.held.takeReads() {
+		c.onReceived(now, r.From, r.Msg)
+	}
+	for _, p := range c.members.peers {
+		c.antiEntropy.sendStatus(p, true)
+	}
+	c.antiEntropy.gossipAt = now.Add(c.antiEntropy.roundWait())
 }
 
-// reportChange reports a key as changed, once per step.
-func (vs *values) reportChange(it *item) {
-	if vs.out == nil {
-		return // in Restore: no caller has seen an earlier state
+// catchUp re-evaluates whether this replica has caught up with the view and
+// whether the view is settled.
+func (c *Core) catchUp(now clock.Instant) {
+	if c.members.view == nil {
+		return
 	}
-	if vs.blunder != blunderOwnIdleness || !vs.remote {
-		it.changedAt = vs.now
+	if c.members.caughtUp < c.members.epoch && c.members.hasCaughtUp() {
+		c.members.caughtUp, c.members.behind = c.members.epoch, false
+		for _, p := range c.members.peers {
+			c.antiEntropy.sendStatus(p, false)
+		}
 	}
-	if it.marked != vs.steps {
-		it.marked = vs.steps
-		vs.out.Changed = append(vs.out.Changed, it.key)
+	if len(c.members.former) == 0 || !c.members.isSettled() {
+		return
+	}
+	c.members.former = nil
+	c.trace(TraceEvent{Kind: TraceSettled})
+	c.requests.askAgain(now)
+	c.requests.recountAll(now)
+}
+
+func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
+	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
+	if c.clocks.noteClock(p, m.Wall) {
+		c.writes.judgeOwn()
+	}
+	p.caughtUp = max(p.caughtUp, m.CaughtUp)
+	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
+	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
+		c.stream.noteProgress(now, p, m.Vector[i].Seen, 0, 0)
+	}
+	c.retention.onStanding(p, m)
+	if c.barrier.fresh {
+		if m.Reply {
+			c.antiEntropy.sendStatus(p, false)
+		}
+		return
+	}
+	if !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		// Don't compare roots: they differ because of that.
+		if m.Reply {
+			c.antiEntropy.sendStatus(p, false)
+		}
+		return
+	}
+	c.deletions.compareSums(p, m.Deletions)
+	if m.Root == c.store.root {
+		p.differed = 0
+		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)
+	} else {
+		p.differed++
+		if c.sessions.current.peer == 0 && c.antiEntropy.mustPull(m, p) {
+			if p.id == c.sessions.avoidPeer {
+				c.sessions.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
+			} else {
+				c.sessions.startSession(now, p)
+			}
+		}
+		c.catchUp(now)
+	}
+	if m.Reply {
+		c.antiEntropy.sendStatus(p, false)
 	}
 }
 
-// take merges items that another replica sent. It returns false if one of them was
-// refused: then this replica must not confirm them.
-func (vs *values) take(p *peer, items []Item) (ok bool) {
-	return vs.takeNoting(p, items, func(Refusal) {})
-}
-
-// takeNoting is take; it calls note with each refusal that the writer of an item must
-// receive.
-func (vs *values) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
-	ok = true
-	vs.marks.empty = vs.marks.empty && len(items) == 0
-	for i := range items {
-		err := vs.takeItem(p, &items[i], func(r Refusal) {
-			r.Item = i
-			note(r)
-		})
-		if err == nil {
+// noteSynced notes that this replica holds the whole state that a peer held when it sent
+// vector.
+func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, vector []Seen) {
+	for _, s := range vector {
+		if s.Node == c.cfg.Self {
 			continue
 		}
-		ok = false
-		e := TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()}
-		if ahead, is := err.(*replicator.AheadError); is {
-			e.Kind = TraceAhead
-			vs.stats.Ahead++
-			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp << tickBits}, Wall: ahead.Wall})
-		} else {
-			vs.stats.Refused++
+		t := c.stream.tracks[s.Node]
+		if t == nil {
+			if !c.members.isPresent(s.Node) && c.members.allCaughtUp() {
+				continue
+			}
+			t = &track{}
+			c.stream.tracks[s.Node] = t
 		}
-		vs.trace(e)
+		t.reach(s.Seen)
 	}
-	return ok
-}
-
-// takeItem merges one item that a peer sent, or one of the own file if from is nil. It
-// calls note with refusals that the writer of the item must receive.
-func (vs *values) takeItem(from *peer, in *Item, note func(Refusal)) error {
-	if err := vs.checkRoom(in); err != nil {
-		return err
-	}
-	var v crdt.Value
-	if in.Kind != 0 {
-		var err error
-		if v, err = crdt.Decode(in.Kind, in.Bytes); err != nil {
-			return err
+	p.synced, p.joined = max(p.synced, epoch), max(p.joined, min(epoch, caughtUp))
+	c.catchUp(now)
+	if c.members.allCaughtUp() {
+		for id := range c.stream.tracks { // order-free: deletes only
+			if !c.members.isPresent(id) {
+				delete(c.stream.tracks, id)
+			}
 		}
 	}
-	if err := vs.checkClaims(from, v); err != nil {
-		return err
-	}
-	if err := malformed(in, v); err != nil {
-		return err
-	}
-	v, ahead := vs.clocks.admitStamps(from, in.Key, v)
-	if ahead != nil && emptied(v) {
-		return ahead
-	}
-	it := vs.store.obtain(in.Key)
-	if v != nil && it.gen == in.Gen {
-		staleIn(it, v, in.Era, note)
-	}
-	if vs.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
-		if in.Era < it.era {
-			return nil
-		}
-		it.value = nil
-	}
-	if vs.store.absorb(it, in.Gen, in.Era, v) {
-		vs.noteChange(it, v)
-	}
-	if ahead != nil {
-		return ahead
-	}
-	return nil
 }
 
-// checkRoom checks an item of another replica against twice the limits.
-func (vs *values) checkRoom(in *Item) error {
-	l := &vs.cfg.Limits
-	it := vs.store.get(in.Key)
-	switch {
-	case len(in.Key) > l.KeyBytes*2:
-		return &replicator.LimitError{What: "KeyBytes", Limit: 2 * l.KeyBytes, Had: len(in.Key)}
-	case it == nil && vs.store.keys >= 2*l.Keys:
-		return &replicator.LimitError{What: "Keys", Limit: 2 * l.Keys, Had: vs.store.keys}
-	case len(in.Bytes) > 2*l.ValueBytes || it != nil && it.bytes > 2*l.ValueBytes:
-		return &replicator.LimitError{What: "ValueBytes", Limit: 2 * l.ValueBytes, Had: len(in.Bytes)}
-	case vs.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
-		return &replicator.LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: vs.store.bytes}
+func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
+	p := c.members.byID[id]
+	if p == nil || p.down {
+		return
 	}
-	return nil
-}
-
-// Restore merges items that an earlier incarnation has stored, before the first Step.
-// Anti-entropy spreads them.
-func (c *Core) Restore(items []Item) error {
-	for i := range items {
-		if err := c.values.takeItem(nil, &items[i], func(Refusal) {}); err != nil {
-			return fmt.Errorf("key %q: %w", items[i].Key, err)
+	p.down = true
+	c.sessions.sourceLost(now, id)
+	ids := make([]RequestID, 0, len(c.table.open))
+	for rid, r := range c.table.open {
+		if _, answered := r.answers[id]; !answered {
+			ids = append(ids, rid)
 		}
 	}
-	return nil
+	slices.Sort(ids)
+	for _, rid := range ids {
+		if r := c.table.open[rid]; r != nil && !r.spread {
+			c.requests.askAll(now, r)
+		}
+	}
 }
 
-// State returns the whole state of a key for storing it; ok is false if there is
-// none.
-func (c *Core) State(key string) (in Item, ok bool) {
-	it := c.store.get(key)
-	if it == nil {
-		return Item{}, false
+func (c *Core) onPeerUp(now clock.Instant, id gossip.NodeID) {
+	p := c.members.byID[id]
+	if p == nil {
+		return
 	}
-	return full(it), true
+	p.down, p.backoff = false, 0
+	// Frames in flight on the former connection may be lost.
+	c.stream.rewindPeer(p)
+	c.stream.pushEntries(now, p)
 }
 
-// full returns the whole state of a key for the wire.
-func full(it *item) Item {
-	out := Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind()}
-	if it.value != nil {
-		out.Bytes = it.value.Append(make([]byte, 0, it.bytes))
+// onDiskMended ends the writes that waited for this node's copy alone.
+func (c *Core) onDiskMended(now clock.Instant) {
+	c.disk.mended = false
+	for _, r := range slices.Clone(c.table.writes) {
+		c.requests.advanceRequest(now, r)
 	}
-	return out
-}
-
-// Value returns the local value of key, nil if there is none. It belongs to the
-// core: it must not be changed, nor be kept beyond the next step.
-func (c *Core) Value(key string) crdt.Value { return c.store.value(key) }
-
-// Keys returns the names of all keys that begin with prefix, sorted.
-func (c *Core) Keys(prefix string) []string { return c.store.names(prefix) }
-
-// Digest returns a hash of the whole data: replicas with equal digests hold equal data.
-func (c *Core) Digest() uint64 { return c.store.root }
-
-// Term returns the highest term that the replica has seen of a fence's group.
-func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
-
-// Stats returns a snapshot.
-func (c *Core) Stats() figures.Replicator {
-	s := c.stats
-	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.table.open)
-	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
-	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.marks.floor, c.deletions.n
-	s.LogEntries, s.LogBytes = len(c.stream.log.entries), c.stream.log.bytes
-	for _, p := range c.members.peers {
-		s.LagMax = max(s.LagMax, c.stream.log.last()-p.acked)
-	}
-	return s
 }

@@ -1,9 +1,6 @@
 package replication
 
 import (
-	"slices"
-
-	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -61,29 +58,6 @@ func (dk *disk) keptAmong(n int, key func(int) string) bool {
 
 func (dk *disk) keptItems(items []Item) bool {
 	return dk.keptAmong(len(items), func(i int) string { return items[i].Key })
-}
-
-// sendStored sends a message, which rests on the disk if kept is true.
-func (tr *transfers) sendStored(p *peer, m Message, kept bool) {
-	tr.onDisk = kept
-	tr.send(p, m)
-	tr.onDisk = false
-}
-
-// DiskFails sets why durable keys cannot be stored now. It is nil if they can, and all
-// changes made meanwhile have been stored, or will be before messages that rest on the
-// disk go out (Reply.Disk).
-func (c *Core) DiskFails(why error) {
-	c.disk.mended = c.disk.failure != nil && why == nil
-	c.disk.failure = why
-}
-
-// onDiskMended ends the writes that waited for this node's copy alone.
-func (c *Core) onDiskMended(now clock.Instant) {
-	c.disk.mended = false
-	for _, r := range slices.Clone(c.table.writes) {
-		c.requests.advance(now, r)
-	}
 }
 
 // checkStorable fails if the disk is needed for a key, and fails.

@@ -21,14 +21,14 @@ func (pr *pruner) applyCommit(now clock.Instant, drops []Drop) {
 	}
 	for i := range drops {
 		d := &drops[i]
-		pr.marks.horizon = max(pr.marks.horizon, d.Since)
+		pr.barrier.horizon = max(pr.barrier.horizon, d.Since)
 		if d.Since > 0 && d.Kind == 0 {
-			pr.marks.minGeneration = max(pr.marks.minGeneration, d.Gen)
+			pr.barrier.minGeneration = max(pr.barrier.minGeneration, d.Gen)
 		}
 	}
-	pr.marks.floor++
-	pr.marks.empty = false
-	pr.marks.lastDrops = drops
+	pr.barrier.floor++
+	pr.barrier.empty = false
+	pr.barrier.lastDrops = drops
 	pr.stream.shared = nil
 	pr.stats.Rounds++
 	pr.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
@@ -53,16 +53,16 @@ func (pr *pruner) applyDrop(d *Drop) {
 	case d.Kind != 0:
 		it.own()
 		p, ok := it.value.(crdt.Pruner)
-		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, pr.members.dead) {
+		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, pr.members.isDead) {
 			pr.store.settle(it)
 			pr.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
-				pr.marks.maxForgottenStamp = max(pr.marks.maxForgottenStamp, m.Forgotten().Time)
+				pr.barrier.maxForgottenStamp = max(pr.barrier.maxForgottenStamp, m.Forgotten().Time)
 			}
 		}
 	case it.gen < d.Gen:
 		// Written here before this replica had a deletion that all peers had applied.
-		pr.values.vanish(it)
+		pr.values.removeItem(it)
 	default:
 		if pr.blunder == blunderNoRebase && it.value != nil {
 			return
@@ -79,22 +79,13 @@ func (pr *pruner) applyDrop(d *Drop) {
 	}
 }
 
-// vanish removes an item as if its key had never existed.
-func (vs *values) vanish(it *item) {
-	if it.value != nil {
-		vs.reportChange(it)
-	}
-	vs.deletions.forget(it.key)
-	vs.store.remove(it)
-}
-
 // dropEnded forgets a durable key. A key that was created again stays as it is: old files
 // hold its generations.
 func (pr *pruner) dropEnded(d *Drop, it *item) {
 	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
 		return
 	}
-	pr.values.vanish(it)
+	pr.values.removeItem(it)
 	pr.stats.Pruned++
 	pr.out.Forgotten = append(pr.out.Forgotten, it.key)
 }
@@ -109,7 +100,7 @@ func (pr *pruner) dropInside(d *Drop, it *item) {
 	}
 	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.stampOf(entry) == s })
 	for _, e := range d.Deletions {
-		pr.marks.maxForgottenStamp = max(pr.marks.maxForgottenStamp, e.Stamp.Time)
+		pr.barrier.maxForgottenStamp = max(pr.barrier.maxForgottenStamp, e.Stamp.Time)
 		if _, stays := m.Stamp(e.Entry); !stays {
 			pr.deletions.forgetInside(d.Key, e.Entry)
 		}
@@ -129,7 +120,7 @@ func (pr *pruner) rewriteLog(byKey map[string]*Drop) {
 		if got := done[e]; got != nil {
 			return got
 		}
-		done[e] = pr.rewritten(e, byKey)
+		done[e] = pr.rewriteEntry(e, byKey)
 		return done[e]
 	}
 	for i, e := range pr.stream.log.entries {
@@ -144,9 +135,9 @@ func (pr *pruner) rewriteLog(byKey map[string]*Drop) {
 	}
 }
 
-// rewritten returns e as it must be sent after the commit: e itself if the commit names
+// rewriteEntry returns e as it must be sent after the commit: e itself if the commit names
 // none of its keys.
-func (pr *pruner) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
+func (pr *pruner) rewriteEntry(e *Entry, byKey map[string]*Drop) *Entry {
 	concerned := false
 	for i := range e.Items {
 		concerned = concerned || byKey[e.Items[i].Key] != nil
@@ -162,7 +153,7 @@ func (pr *pruner) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 		case d.Since > 0 && d.Kind != 0:
 			in = without(in, d)
 		case d.Kind != 0:
-			in = pr.overtaken(in, d)
+			in = pr.replaceOvertaken(in, d)
 		case d.Since > 0:
 			if in.Gen < d.Gen || in.Gen == d.Gen && in.Kind == 0 {
 				continue
@@ -180,9 +171,9 @@ func (pr *pruner) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 	return out
 }
 
-// overtaken replaces, in a delta of a map, entries by the newer tombstones that stand
+// replaceOvertaken replaces, in a delta of a map, entries by the newer tombstones that stand
 // here.
-func (pr *pruner) overtaken(in Item, d *Drop) Item {
+func (pr *pruner) replaceOvertaken(in Item, d *Drop) Item {
 	here, ok := pr.store.value(in.Key).(*entryMap)
 	if !ok || in.Gen != 0 || in.Kind != d.Kind {
 		return in
@@ -249,7 +240,7 @@ func (pr *pruner) gatherable(it *item) (d Drop, ok bool) {
 	if !ok {
 		return d, false
 	}
-	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(pr.members.dead, gatherWritersMax)}
+	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(pr.members.isDead, gatherWritersMax)}
 	d.Garbage = g.Shares(d.writer)
 	return d, len(d.Writers) > 0
 }
@@ -260,7 +251,7 @@ func (d *Drop) writer(n crdt.NodeID) bool { return slices.Contains(d.Writers, n)
 // writers.
 func (pr *pruner) agreesToGather(d *Drop, v crdt.Value) bool {
 	g, ok := v.(crdt.Gatherer)
-	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !pr.members.dead(n) })
+	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !pr.members.isDead(n) })
 	return ok && !alive && g.Shares(d.writer) == d.Garbage
 }
 
@@ -276,5 +267,29 @@ func (pr *pruner) gatherShares(d *Drop, it *item) {
 	if g.Gather(d.writer) {
 		pr.store.settle(it)
 		pr.stats.Pruned += uint64(d.Garbage.Items)
+	}
+}
+
+// planExpiry sets when the leader next looks for expired deletions.
+func (pr *pruner) planExpiry() {
+	switch {
+	case !pr.members.isLeader() || pr.deletions.n == 0:
+		pr.expiryAt = clock.Never
+	case pr.expiryAt == clock.Never:
+		every := pr.cfg.evenMargin
+		if pr.cfg.Retain > 0 {
+			every = min(every, pr.cfg.Retain/32)
+		}
+		pr.expiryAt = pr.now.Add(max(every, pr.cfg.PruneEvery))
+	}
+}
+
+// markExpired marks the buckets of expired deletions as suspect.
+func (pr *pruner) markExpired() {
+	pr.expiryAt = clock.Never
+	for key, e := range pr.deletions.of { // order-free: marks only
+		if e.whole.print != 0 && pr.deletions.expired(e.whole) || e.whole.print == 0 && pr.deletions.expired(deletion{lived: e.oldest}) {
+			pr.store.suspect(&pr.store.buckets[bucketOf(pr.store.get(key).hash)])
+		}
 	}
 }

@@ -85,7 +85,7 @@ func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 		t.Errorf("%d tombstones, of which %d are younger than Retain", n, young)
 	}
 	now := d.core(2).wallAt(d.now)
-	if late := now - d.core(2).retention.memory(d.now).Current; late > millis(retain/2) {
+	if late := now - d.core(2).retention.fileHeader(d.now).Current; late > millis(retain/2) {
 		t.Errorf("its deletions are those of the others as of %d ms ago", late)
 	}
 	d.stop(2)
@@ -164,7 +164,7 @@ func entryAboveTheCeiling(t *testing.T, b blunder) string {
 	d.boot(3)
 	d.run(5 * time.Second)
 	for slot, entry := range map[int]string{0: "a", 3: "c"} { // order-free: two entries
-		at := max(10, d.core(slot).marks.inherited+1)
+		at := max(10, d.core(slot).barrier.inherited+1)
 		d.do(slot, majority, setIn(d.at[slot], "keep/m", entry, "new", at, 1))
 	}
 	d.boot(2)
@@ -250,11 +250,11 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 	d.run(10 * time.Second)
 	d.do(0, replicator.Local, d.end(0, "b"), operation.Op{Key: "keep/s", Delete: true})
 	d.run(20 * time.Second)
-	want := slices.Concat(d.core(0).deletions.records("keep/m"), d.core(0).deletions.records("keep/s"))
+	want := slices.Concat(d.core(0).deletions.listRecords("keep/m"), d.core(0).deletions.listRecords("keep/s"))
 	d.stop(0)
 	d.pause(time.Hour)
 	d.boot(0)
-	got := slices.Concat(d.core(0).deletions.records("keep/m"), d.core(0).deletions.records("keep/s"))
+	got := slices.Concat(d.core(0).deletions.listRecords("keep/m"), d.core(0).deletions.listRecords("keep/s"))
 	if len(got) != 3 || !slices.Equal(got, want) {
 		t.Errorf("%v, was %v", got, want)
 	}
@@ -307,8 +307,8 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	d.do(0, majority, d.end(0, "c"))
 	items := []Item{full(d.core(0).store.get("keep/m"))}
 	d.cut = nil
-	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).marks.floor, Horizon: d.core(2).marks.horizon, Items: items}})
-	if got := d.core(2).deletions.records("keep/m"); len(got) != 1 || got[0].Entry != "c" {
+	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).barrier.floor, Horizon: d.core(2).barrier.horizon, Items: items}})
+	if got := d.core(2).deletions.listRecords("keep/m"); len(got) != 1 || got[0].Entry != "c" {
 		t.Errorf("%v", got)
 	}
 	if got := d.keys(); got != "keep/m[b:e]" || d.tombs() != 3 {

@@ -263,7 +263,7 @@ func TestErasEnd(t *testing.T) {
 	if v, _ := registerIn(w.nodes[1].core, "r"); v != fmt.Sprint(eraMax) || w.nodes[1].core.Stats().Eras != eraMax {
 		t.Errorf("%q after %d eras", v, w.nodes[1].core.Stats().Eras)
 	}
-	if err := w.nodes[1].core.values.takeItem(nil, &Item{Key: "x", Era: eraMax + 1, Kind: crdt.KindLWWRegister, Bytes: crdt.NewLWWRegister[string](nil).Append(nil)}, nil); err == nil {
+	if err := w.nodes[1].core.values.mergeItem(nil, &Item{Key: "x", Era: eraMax + 1, Kind: crdt.KindLWWRegister, Bytes: crdt.NewLWWRegister[string](nil).Append(nil)}, nil); err == nil {
 		t.Error("an era beyond the last one was taken")
 	}
 }

@@ -120,9 +120,9 @@ func (s *fences) raiseAll(from gossip.NodeID, held gossip.Epoch, fs []replicator
 	}
 }
 
-// check applies a request's fence at this replica. A far or early term does not pass,
+// checkTerm applies a request's fence at this replica. A far or early term does not pass,
 // and higher is 0. held is as in fences.far.
-func (s *fences) check(from gossip.NodeID, held gossip.Epoch, f replicator.Fence) (higher uint64, ok bool) {
+func (s *fences) checkTerm(from gossip.NodeID, held gossip.Epoch, f replicator.Fence) (higher uint64, ok bool) {
 	if s.blunder == blunderNoFence {
 		return 0, true
 	}
@@ -139,4 +139,27 @@ func (s *fences) check(from gossip.NodeID, held gossip.Epoch, f replicator.Fence
 		s.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 	}
 	return higher, ok
+}
+
+// barrier is how far this replica has forgotten state. Messages with state carry the floor
+// and the horizon, and replicas accept state only at equal ones.
+//
+// Invariant: empty only while no state was taken from peers; floor is 0 or lastDrops is
+// the list of the commit that led to it; fresh only while empty.
+type barrier struct {
+	// floor counts the commits, lastDrops are the lines of the newest one.
+	floor     uint64
+	lastDrops []Drop
+	empty     bool
+	// maxForgottenStamp is the newest time of a forgotten deletion of a map entry;
+	// inherited is the one that this replica received when it joined.
+	maxForgottenStamp, inherited uint64
+	// filed is maxForgottenStamp as the own file had it.
+	filed uint64
+	// horizon and minGeneration as in Memory.
+	horizon, minGeneration uint64
+	// fresh is set while the replica has loaded a file and not learned the horizon; own
+	// are the items written here meanwhile.
+	fresh bool
+	own   []Item
 }

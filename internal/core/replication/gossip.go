@@ -1,10 +1,8 @@
 package replication
 
 import (
-	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -31,7 +29,7 @@ type antiEntropy struct {
 	clocks    *clocks
 	fences    *fences
 	transfers *transfers
-	marks     *marks
+	barrier   *barrier
 	deletions *deletions
 	values    *values
 	store     *store
@@ -71,71 +69,9 @@ func (ae *antiEntropy) sendStatus(p *peer, reply bool) {
 	if ae.cfg.NoGossip {
 		return
 	}
-	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.marks.floor, Horizon: ae.marks.horizon, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
-		Vector: ae.stream.vector(), Fences: ae.fences.all(), Reply: reply,
-		MinGeneration: ae.marks.minGeneration, MaxForgottenStamp: ae.marks.maxForgottenStamp, Deletions: ae.deletions.statusSums(ae.now.Sub(ae.deletions.movedAt) > deletionsQuiet), Fresh: ae.marks.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
-}
-
-// vector returns the applied entries of every stream, sorted by node.
-func (st *stream) vector() []Seen {
-	out := make([]Seen, 0, len(st.tracks)+1)
-	if st.log.last() > 0 {
-		out = append(out, st.seenOf(st.cfg.Self))
-	}
-	for id := range st.tracks {
-		out = append(out, st.seenOf(id))
-	}
-	slices.SortFunc(out, func(a, b Seen) int {
-		if a.Node < b.Node {
-			return -1
-		}
-		return 1
-	})
-	return out
-}
-
-func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
-	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
-	if c.clocks.noteClock(p, m.Wall) {
-		c.writes.judgeOwn()
-	}
-	p.caughtUp = max(p.caughtUp, m.CaughtUp)
-	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
-	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
-		c.stream.noteProgress(now, p, m.Vector[i].Seen, 0, 0)
-	}
-	c.retention.onStanding(p, m)
-	if c.marks.fresh {
-		if m.Reply {
-			c.antiEntropy.sendStatus(p, false)
-		}
-		return
-	}
-	if !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
-		// Don't compare roots: they differ because of that.
-		if m.Reply {
-			c.antiEntropy.sendStatus(p, false)
-		}
-		return
-	}
-	c.deletions.compare(p, m.Deletions)
-	if m.Root == c.store.root {
-		p.differed = 0
-		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)
-	} else {
-		p.differed++
-		if c.sessions.current.peer == 0 && c.antiEntropy.mustPull(m, p) {
-			if p.id == c.sessions.avoidPeer {
-				c.sessions.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
-			} else {
-				c.sessions.start(now, p)
-			}
-		}
-		c.catchUp(now)
-	}
-	if m.Reply {
-		c.antiEntropy.sendStatus(p, false)
-	}
+	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
+		Vector: ae.stream.seenVector(), Fences: ae.fences.all(), Reply: reply,
+		MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Deletions: ae.deletions.statusSums(ae.now.Sub(ae.deletions.movedAt) > deletionsQuiet), Fresh: ae.barrier.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
 }
 
 // mustPull reports whether streams alone will not remove the difference.
@@ -146,58 +82,10 @@ func (ae *antiEntropy) mustPull(m *Status, p *peer) bool {
 	level := true
 	for _, s := range m.Vector {
 		mine := ae.stream.seenOf(s.Node)
-		if s.Top > mine.Seen && !ae.members.present(s.Node) {
+		if s.Top > mine.Seen && !ae.members.isPresent(s.Node) {
 			return true
 		}
 		level = level && mine.Seen == s.Seen && mine.Top == s.Top
 	}
 	return level && !ae.stream.lacksStream(m.Vector)
-}
-
-// lacksStream reports whether a vector lacks a running stream of which this replica has
-// applied entries: the first entries are still in flight to the vector's sender.
-func (st *stream) lacksStream(vector []Seen) bool {
-	return slices.ContainsFunc(st.vector(), func(mine Seen) bool {
-		known := func(s Seen) bool { return s.Node == mine.Node }
-		return mine.Top > 0 && st.members.present(mine.Node) && !slices.ContainsFunc(vector, known)
-	})
-}
-
-// noteSynced notes that this replica holds the whole state that a peer held when it sent
-// vector.
-func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, vector []Seen) {
-	for _, s := range vector {
-		if s.Node == c.cfg.Self {
-			continue
-		}
-		t := c.stream.tracks[s.Node]
-		if t == nil {
-			if !c.members.present(s.Node) && c.members.allCaughtUp() {
-				continue
-			}
-			t = &track{}
-			c.stream.tracks[s.Node] = t
-		}
-		t.reach(s.Seen)
-	}
-	p.synced, p.joined = max(p.synced, epoch), max(p.joined, min(epoch, caughtUp))
-	c.catchUp(now)
-	if c.members.allCaughtUp() {
-		for id := range c.stream.tracks { // order-free: deletes only
-			if !c.members.present(id) {
-				delete(c.stream.tracks, id)
-			}
-		}
-	}
-}
-
-// allCaughtUp reports whether the streams of nodes outside the view are useless: every peer
-// has caught up with this view.
-func (ms *members) allCaughtUp() bool {
-	for _, p := range ms.peers {
-		if p.caughtUp < ms.epoch {
-			return false
-		}
-	}
-	return ms.caughtUp >= ms.epoch
 }

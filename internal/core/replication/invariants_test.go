@@ -95,7 +95,7 @@ func (c *Core) checkEnds() {
 		}
 	}
 	must(n == c.deletions.n && sums == c.deletions.sums, "sums of ends")
-	must(!c.marks.fresh || c.marks.empty, "fresh and not virgin")
+	must(!c.barrier.fresh || c.barrier.empty, "fresh and not virgin")
 }
 
 func must(ok bool, format string, args ...any) {

@@ -41,20 +41,20 @@ import (
 // leader dies, and is back before most deadlines. Rejected: leases of the answering
 // replicas, since they prove nothing that the asker's does not.
 
-// leased reports whether requests may succeed now. A lease can arrive before the view
+// hasLease reports whether requests may succeed now. A lease can arrive before the view
 // that makes this node a voter. A request counted over the former view would then rest on
 // a majority without it, an empty one where the other members of the role have left.
-func (tb *table) leased() bool {
+func (tb *table) hasLease() bool {
 	if tb.cfg.LeaseValid == nil || tb.blunder == blunderNoLease {
 		return true
 	}
 	return slices.Contains(tb.members.voters, tb.cfg.Self) && tb.cfg.LeaseValid()
 }
 
-// complete ends a request whose level is fulfilled, or has it wait for the lease.
-func (tb *table) complete(now clock.Instant, r *request) {
-	if tb.leased() {
-		tb.finish(r, nil)
+// completeRequest ends a request whose level is fulfilled, or has it wait for the lease.
+func (tb *table) completeRequest(now clock.Instant, r *request) {
+	if tb.hasLease() {
+		tb.finishRequest(r, nil)
 		return
 	}
 	if r.leaseAt == 0 {
@@ -85,16 +85,16 @@ func (tb *table) onLease(now clock.Instant) {
 
 // giveUp ends a request at its deadline.
 func (tb *table) giveUp(r *request) {
-	err := shortfall(r.level, tb.members.quorums(r.level), tb.counts(r))
-	err.NoLease = !tb.leased()
+	err := shortfall(r.level, tb.members.quorumsFor(r.level), tb.counts(r))
+	err.NoLease = !tb.hasLease()
 	err.Unchanged = r.phase == stamping
 	switch {
 	case r.ahead != nil && !err.NoLease:
-		tb.finish(r, r.ahead)
+		tb.finishRequest(r, r.ahead)
 		return
 	case !tb.counts(r)(tb.cfg.Self):
-		tb.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, tb.disk.failure))
+		tb.finishRequest(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, tb.disk.failure))
 		return
 	}
-	tb.finish(r, err)
+	tb.finishRequest(r, err)
 }

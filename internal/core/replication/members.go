@@ -3,6 +3,7 @@ package replication
 import (
 	"slices"
 
+	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
@@ -24,7 +25,7 @@ type peer struct {
 	// From its newest Status.
 	caughtUp gossip.Epoch
 	keys     uint64
-	// dots is the highest sequence number of its changes that it has shown (claims.go).
+	// dots is the highest sequence number of its changes that it has shown (values.go).
 	dots uint64
 	// differed counts its Statuses in a row that differed from our state.
 	differed int
@@ -64,53 +65,23 @@ type members struct {
 	byID   map[gossip.NodeID]*peer
 }
 
-func (ms *members) present(id gossip.NodeID) bool { return id == ms.cfg.Self || ms.byID[id] != nil }
+func (ms *members) isPresent(id gossip.NodeID) bool { return id == ms.cfg.Self || ms.byID[id] != nil }
 
-func (ms *members) linked(id gossip.NodeID) bool {
+func (ms *members) isLinked(id gossip.NodeID) bool {
 	p := ms.byID[id]
 	return p != nil && !p.down
 }
 
-// quorums returns the quorums that a request at level needs now.
-func (ms *members) quorums(level replicator.Level) []quorum {
+// quorumsFor returns the quorums that a request at level needs now.
+func (ms *members) quorumsFor(level replicator.Level) []quorum {
 	voters, former := ms.voters, ms.former
 	switch ms.blunder {
 	case blunderNoJoint:
 		former = nil
 	case blunderLiving:
-		voters = slices.DeleteFunc(slices.Clone(voters), func(id gossip.NodeID) bool { return id != ms.cfg.Self && !ms.linked(id) })
+		voters = slices.DeleteFunc(slices.Clone(voters), func(id gossip.NodeID) bool { return id != ms.cfg.Self && !ms.isLinked(id) })
 	}
-	return jointQuorums(level, voters, former, ms.present)
-}
-
-func (c *Core) onView(now clock.Instant, v *gossip.View) {
-	if v == nil || c.members.view != nil && v.Epoch <= c.members.epoch {
-		return
-	}
-	old, oldVoters := c.members.view, c.members.voters
-	c.members.view, c.members.epoch = v, v.Epoch
-	c.members.voters = nil
-	for _, m := range v.WithRole(c.cfg.Role) {
-		c.members.voters = append(c.members.voters, m.ID)
-	}
-	c.members.keepFormer(old, oldVoters)
-	c.members.enlist(v, c.stream.log.last())
-	c.sessions.dropGoneSources(now)
-	c.pruner.pruneRound, c.pruner.idleRounds = pruning{}, 0
-	c.store.suspectAll()
-	if len(c.members.peers) == 0 {
-		c.members.former, c.members.behind = nil, false
-	}
-	c.retention.establishAlone()
-	c.catchUp(now)
-	c.requests.recount(now)
-	for _, r := range c.reads.held.takeReads() {
-		c.onReceived(now, r.From, r.Msg)
-	}
-	for _, p := range c.members.peers {
-		c.antiEntropy.sendStatus(p, true)
-	}
-	c.antiEntropy.gossipAt = now.Add(c.antiEntropy.roundWait())
+	return jointQuorums(level, voters, former, ms.isPresent)
 }
 
 // keepFormer adds the voters of the view before to the kept sets.
@@ -138,7 +109,7 @@ func (ms *members) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 	}
 	ms.former = append(ms.former, kept{members: voters, all: all})
 	if len(ms.former) > formerMax {
-		ms.former = append([]kept{merged(ms.former[0], ms.former[1], ms.present)}, ms.former[2:]...)
+		ms.former = append([]kept{merged(ms.former[0], ms.former[1], ms.isPresent)}, ms.former[2:]...)
 	}
 	ms.behind = true
 }
@@ -163,43 +134,12 @@ func (ms *members) enlist(v *gossip.View, last uint64) {
 	}
 }
 
-// dropGoneSources ends the questions that the session had open at nodes that left the
-// view. Their place in the vector stays until all members have caught up.
-func (ss *sessions) dropGoneSources(now clock.Instant) {
-	for _, l := range slices.Clone(ss.current.sources) {
-		if ss.members.byID[l.peer] == nil {
-			ss.sourceLost(now, l.peer)
-		}
-	}
-}
-
-// catchUp re-evaluates whether this replica has caught up with the view and
-// whether the view is settled.
-func (c *Core) catchUp(now clock.Instant) {
-	if c.members.view == nil {
-		return
-	}
-	if c.members.caughtUp < c.members.epoch && c.members.hasCaughtUp() {
-		c.members.caughtUp, c.members.behind = c.members.epoch, false
-		for _, p := range c.members.peers {
-			c.antiEntropy.sendStatus(p, false)
-		}
-	}
-	if len(c.members.former) == 0 || !c.members.settled() {
-		return
-	}
-	c.members.former = nil
-	c.trace(TraceEvent{Kind: TraceSettled})
-	c.requests.askAgain(now)
-	c.requests.recount(now)
-}
-
 func (ms *members) hasCaughtUp() bool {
 	synced := func(id gossip.NodeID) bool {
 		p := ms.byID[id]
 		return id == ms.cfg.Self || p != nil && p.synced >= ms.epoch
 	}
-	if (len(ms.former) > 0 || !ms.behind || ms.blunder == blunderSettledIsCaughtUp) && allMet(jointQuorums(replicator.Majority(0, 0), nil, ms.former, ms.present)[1:], synced) {
+	if (len(ms.former) > 0 || !ms.behind || ms.blunder == blunderSettledIsCaughtUp) && allMet(jointQuorums(replicator.Majority(0, 0), nil, ms.former, ms.isPresent)[1:], synced) {
 		return true
 	}
 	for _, p := range ms.peers {
@@ -210,7 +150,7 @@ func (ms *members) hasCaughtUp() bool {
 	return false
 }
 
-func (ms *members) settled() bool {
+func (ms *members) isSettled() bool {
 	n := 0
 	for _, id := range ms.voters {
 		if p := ms.byID[id]; id == ms.cfg.Self && ms.caughtUp >= ms.epoch || p != nil && p.caughtUp >= ms.epoch {
@@ -245,7 +185,7 @@ func (ms *members) settled() bool {
 // members have already caught up with its successor.
 //
 // Reads that are in flight when the kept sets are dropped ask anew: members that have
-// answered may have caught up since (read.go, askAgain).
+// answered may have caught up since (requests.askAgain).
 //
 // The limit of this guarantee: members that are lost while the view before is not settled
 // count together with those lost before it, and a value that stood at no survivor is
@@ -376,3 +316,20 @@ func shortfall(level replicator.Level, qs []quorum, have func(gossip.NodeID) boo
 // settledBy returns how many of n voters must have caught up so that every
 // majority has one of them.
 func settledBy(n int) int { return n - majorityOf(n) + 1 }
+
+func (ms *members) isLeader() bool { return len(ms.voters) > 0 && ms.voters[0] == ms.cfg.Self }
+
+// isDead reports whether an incarnation is gone for good. One that has yet to join looks
+// dead as well; in no view before its own do all members agree on its writes.
+func (ms *members) isDead(id crdt.NodeID) bool { return !ms.isPresent(gossip.NodeID(id)) }
+
+// allCaughtUp reports whether the streams of nodes outside the view are useless: every peer
+// has caught up with this view.
+func (ms *members) allCaughtUp() bool {
+	for _, p := range ms.peers {
+		if p.caughtUp < ms.epoch {
+			return false
+		}
+	}
+	return ms.caughtUp >= ms.epoch
+}

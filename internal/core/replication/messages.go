@@ -132,7 +132,7 @@ type Status struct {
 	MinGeneration, MaxForgottenStamp uint64
 	Deletions                        []uint64
 	Fresh                            bool
-	// Dots is the highest sequence number of the sender's own changes (claims.go).
+	// Dots is the highest sequence number of the sender's own changes (values.go).
 	Dots uint64
 	// Wall is the sender's wall clock (clocks.go).
 	Wall uint64

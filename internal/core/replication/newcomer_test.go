@@ -124,7 +124,7 @@ func TestJoinerOfManyUnsettledVoters(t *testing.T) {
 	w.run(3 * time.Second)
 	for _, id := range w.order {
 		if c := w.nodes[id].core; c.members.caughtUp != c.members.epoch {
-			t.Errorf("node %v never caught up, vector %v, former %v", id, c.stream.vector(), c.members.former)
+			t.Errorf("node %v never caught up, vector %v, former %v", id, c.stream.seenVector(), c.members.former)
 		}
 	}
 	if r := w.reply(n+1, w.read(n+1, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {

@@ -120,29 +120,6 @@ type pruning struct {
 	heard   map[gossip.NodeID]bool
 }
 
-// marks tell how far this replica has forgotten state. Messages with state carry the floor
-// and the horizon, and replicas accept state only at equal ones.
-//
-// Invariant: empty only while no state was taken from peers; floor is 0 or lastDrops is
-// the list of the commit that led to it; fresh only while empty.
-type marks struct {
-	// floor counts the commits, lastDrops are the lines of the newest one.
-	floor     uint64
-	lastDrops []Drop
-	empty     bool
-	// maxForgottenStamp is the newest time of a forgotten deletion of a map entry;
-	// inherited is the one that this replica received when it joined.
-	maxForgottenStamp, inherited uint64
-	// filed is maxForgottenStamp as the own file had it.
-	filed uint64
-	// horizon and minGeneration as in Memory.
-	horizon, minGeneration uint64
-	// fresh is set while the replica has loaded a file and not learned the horizon; own
-	// are the items written here meanwhile.
-	fresh bool
-	own   []Item
-}
-
 // pruner leads the rounds that forget state, and answers and commits those of another
 // leader.
 type pruner struct {
@@ -150,7 +127,7 @@ type pruner struct {
 	members     *members
 	fences      *fences
 	transfers   *transfers
-	marks       *marks
+	barrier     *barrier
 	deletions   *deletions
 	values      *values
 	store       *store
@@ -169,15 +146,9 @@ type pruner struct {
 	cursor, idleCursor int
 }
 
-func (ms *members) leads() bool { return len(ms.voters) > 0 && ms.voters[0] == ms.cfg.Self }
-
-// dead reports whether an incarnation is gone for good. One that has yet to join looks
-// dead as well; in no view before its own do all members agree on its writes.
-func (ms *members) dead(id crdt.NodeID) bool { return !ms.present(gossip.NodeID(id)) }
-
 // planPrune sets the time of the next round if a bucket is suspect.
 func (pr *pruner) planPrune(now clock.Instant) {
-	if !pr.members.leads() || pr.store.suspects == 0 && len(pr.cfg.Expire) == 0 {
+	if !pr.members.isLeader() || pr.store.suspects == 0 && len(pr.cfg.Expire) == 0 {
 		pr.pruneAt = clock.Never
 	} else if pr.pruneAt == clock.Never {
 		pr.pruneAt = now.Add(pr.pruneWait())
@@ -205,7 +176,7 @@ func (pr *pruner) startRound(now clock.Instant) {
 	}
 	pr.ids++
 	pr.pruneRound = pruning{attempt: pr.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
-	m := &Prepare{Epoch: pr.members.epoch, Floor: pr.marks.floor, Horizon: pr.marks.horizon, Attempt: pr.ids, Drops: drops}
+	m := &Prepare{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Horizon: pr.barrier.horizon, Attempt: pr.ids, Drops: drops}
 	for _, p := range pr.members.peers {
 		pr.transfers.send(p, m)
 	}
@@ -217,7 +188,7 @@ func (pr *pruner) startRound(now clock.Instant) {
 func (pr *pruner) checkPeerFloors(now clock.Instant) bool {
 	all := true
 	for _, p := range pr.members.peers {
-		if p.floor != pr.marks.floor {
+		if p.floor != pr.barrier.floor {
 			all = false
 			pr.transfers.send(p, pr.antiEntropy.lastCommit())
 		}
@@ -239,7 +210,7 @@ func (pr *pruner) candidates(now clock.Instant) (out []Drop) {
 			before := len(out)
 			for _, it := range b.sorted() {
 				pr.foldShares(now, it)
-				if d, ok := pr.candidate(it); ok {
+				if d, ok := pr.candidateFrom(it); ok {
 					out = append(out, d)
 					size += d.size()
 				}
@@ -257,7 +228,7 @@ func (pr *pruner) candidates(now clock.Instant) (out []Drop) {
 	return out[:min(len(out), dropsMax)]
 }
 
-func (pr *pruner) candidate(it *item) (d Drop, ok bool) {
+func (pr *pruner) candidateFrom(it *item) (d Drop, ok bool) {
 	if pr.kept(it.key) {
 		return pr.deletions.expiredUnder(it)
 	}
@@ -273,12 +244,8 @@ func (pr *pruner) candidate(it *item) (d Drop, ok bool) {
 	if d, ok := pr.gatherable(it); ok {
 		return d, true
 	}
-	g := p.Garbage(pr.members.dead)
+	g := p.Garbage(pr.members.isDead)
 	return Drop{Key: it.key, Era: it.era, Kind: it.kind(), Garbage: g}, g.Items > 0
-}
-
-func (ev *env) kept(key string) bool {
-	return ev.cfg.Keep != nil && ev.cfg.Keep(key) && ev.blunder != blunderForgetKept
 }
 
 // counter is a value with shares of writers.
@@ -296,7 +263,7 @@ func (pr *pruner) foldShares(now clock.Instant, it *item) {
 	}
 	e := &Entry{}
 	for _, w := range f.Writers() {
-		if !pr.members.dead(w) {
+		if !pr.members.isDead(w) {
 			continue
 		}
 		if d := f.Fold(w, crdt.NodeID(pr.cfg.Self)); d != nil {
@@ -313,25 +280,25 @@ func (pr *pruner) onPrepare(p *peer, m *Prepare) {
 	if m.Epoch != pr.members.epoch || len(pr.members.voters) == 0 || pr.members.voters[0] != p.id || !pr.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
 		return
 	}
-	pr.marks.empty = false
-	out := &Prepared{Epoch: pr.members.epoch, Floor: pr.marks.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: pr.fences.all()}
+	pr.barrier.empty = false
+	out := &Prepared{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: pr.fences.all()}
 	for i := range m.Drops {
-		out.Agreed[i] = pr.agrees(&m.Drops[i])
+		out.Agreed[i] = pr.agreesTo(&m.Drops[i])
 	}
 	pr.transfers.sendStored(p, out, pr.cfg.Keep != nil)
 }
 
 // lastCommit returns the commit that led to the floor.
 func (ae *antiEntropy) lastCommit() *Commit {
-	m := &Commit{MinGeneration: ae.marks.minGeneration, MaxForgottenStamp: ae.marks.maxForgottenStamp, Floor: ae.marks.floor, Horizon: ae.marks.horizon, Drops: ae.marks.lastDrops, Fences: ae.fences.all()}
+	m := &Commit{MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, Drops: ae.barrier.lastDrops, Fences: ae.fences.all()}
 	if ae.blunder == blunderNoTerms {
 		m.Fences = nil
 	}
 	return m
 }
 
-// agrees reports whether this replica holds the state that d forgets.
-func (pr *pruner) agrees(d *Drop) bool {
+// agreesTo reports whether this replica holds the state that d forgets.
+func (pr *pruner) agreesTo(d *Drop) bool {
 	it := pr.store.get(d.Key)
 	switch {
 	case it == nil || pr.kept(d.Key) != (d.Since > 0):
@@ -349,7 +316,7 @@ func (pr *pruner) agrees(d *Drop) bool {
 		return pr.agreesToGather(d, it.value)
 	}
 	p, ok := it.value.(crdt.Pruner)
-	return ok && p.Garbage(pr.members.dead) == d.Garbage
+	return ok && p.Garbage(pr.members.isDead) == d.Garbage
 }
 
 // agreesInside reports whether a durable map has all deletions of d, or newer states in
@@ -367,7 +334,7 @@ func agreesInside(d *Drop, it *item) bool {
 
 func (pr *pruner) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	s := &pr.pruneRound
-	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != pr.members.epoch || m.Floor != pr.marks.floor || len(m.Agreed) != len(s.drops) {
+	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != pr.members.epoch || m.Floor != pr.barrier.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
 	pr.fences.raiseAll(p.id, m.Epoch, m.Fences)
@@ -407,14 +374,14 @@ func (pr *pruner) decideRound(now clock.Instant) {
 func (ae *antiEntropy) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
-	case ae.marks.fresh, floor == ae.marks.floor && horizon != ae.marks.horizon:
+	case ae.barrier.fresh, floor == ae.barrier.floor && horizon != ae.barrier.horizon:
 		// The Status shows which side stands at the lower horizon.
-		ae.sendStatus(p, horizon > ae.marks.horizon || ae.marks.fresh)
-	case floor == ae.marks.floor, ae.blunder == blunderNoFloor:
+		ae.sendStatus(p, horizon > ae.barrier.horizon || ae.barrier.fresh)
+	case floor == ae.barrier.floor, ae.blunder == blunderNoFloor:
 		return true
-	case floor < ae.marks.floor && p.floor >= ae.marks.floor:
+	case floor < ae.barrier.floor && p.floor >= ae.barrier.floor:
 		// A late frame of a peer that has reached the floor meanwhile.
-	case floor < ae.marks.floor:
+	case floor < ae.barrier.floor:
 		ae.transfers.send(p, ae.lastCommit())
 	default:
 		ae.sendStatus(p, false)
@@ -427,30 +394,30 @@ func (pr *pruner) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
 	pr.fences.raiseAll(p.id, 0, m.Fences)
 	switch {
-	case m.Floor <= pr.marks.floor:
+	case m.Floor <= pr.barrier.floor:
 		return
-	case pr.marks.empty, pr.marks.floor == 0 && m.Floor > 1:
+	case pr.barrier.empty, pr.barrier.floor == 0 && m.Floor > 1:
 		// All state of this replica was written by itself, or by other newcomers.
 		pr.retention.raiseHorizon(m.Horizon, m.MinGeneration)
-		pr.marks.maxForgottenStamp, pr.marks.inherited = max(pr.marks.maxForgottenStamp, m.MaxForgottenStamp), max(pr.marks.inherited, m.MaxForgottenStamp)
-		if pr.marks.fresh {
-			pr.retention.establish()
+		pr.barrier.maxForgottenStamp, pr.barrier.inherited = max(pr.barrier.maxForgottenStamp, m.MaxForgottenStamp), max(pr.barrier.inherited, m.MaxForgottenStamp)
+		if pr.barrier.fresh {
+			pr.retention.endFresh()
 		}
-		pr.marks.empty, pr.marks.floor, pr.marks.lastDrops = false, m.Floor, m.Drops
+		pr.barrier.empty, pr.barrier.floor, pr.barrier.lastDrops = false, m.Floor, m.Drops
 	default:
-		if m.Floor != pr.marks.floor+1 {
+		if m.Floor != pr.barrier.floor+1 {
 			// Impossible while all members are in the view; see above.
 			pr.stats.FloorGaps++
 		}
-		pr.marks.floor, pr.marks.minGeneration, pr.marks.maxForgottenStamp = m.Floor-1, max(pr.marks.minGeneration, m.MinGeneration), max(pr.marks.maxForgottenStamp, m.MaxForgottenStamp)
+		pr.barrier.floor, pr.barrier.minGeneration, pr.barrier.maxForgottenStamp = m.Floor-1, max(pr.barrier.minGeneration, m.MinGeneration), max(pr.barrier.maxForgottenStamp, m.MaxForgottenStamp)
 		pr.applyCommit(now, m.Drops)
 	}
 	pr.antiEntropy.sendStatus(p, false)
 	for _, p := range pr.members.peers {
 		if p.next > p.acked+1 {
 			// It refuses the entries in flight.
-			pr.stream.rewind(p)
-			pr.stream.flush(now, p)
+			pr.stream.rewindPeer(p)
+			pr.stream.flushPeer(now, p)
 		}
 	}
 }
@@ -469,7 +436,7 @@ func (pr *pruner) idleLimit(key string) (after time.Duration) {
 
 // deleteIdle deletes idle keys, looking at a part of the store.
 func (pr *pruner) deleteIdle(now clock.Instant) {
-	if len(pr.cfg.Expire) == 0 || !pr.members.leads() {
+	if len(pr.cfg.Expire) == 0 || !pr.members.isLeader() {
 		return
 	}
 	e := &Entry{}

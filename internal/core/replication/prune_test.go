@@ -203,7 +203,7 @@ func litter(c *Core) string {
 	var out []string
 	for i := range c.store.buckets {
 		for _, it := range c.store.buckets[i].sorted() {
-			if d, ok := c.pruner.candidate(it); ok {
+			if d, ok := c.pruner.candidateFrom(it); ok {
 				out = append(out, fmt.Sprintf("%+v", d))
 			}
 		}

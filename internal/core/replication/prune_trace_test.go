@@ -23,7 +23,7 @@ func (w *world) forgotten() {
 	for _, id := range w.order {
 		c := w.nodes[id].core
 		if l := litter(c); l != "" || c.store.tombs != 0 {
-			w.t.Errorf("node %v at floor %d still has %s", id, c.marks.floor, l)
+			w.t.Errorf("node %v at floor %d still has %s", id, c.barrier.floor, l)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func TestStateFromBeforeACommitIsRefused(t *testing.T) {
 	w := pruneWorld(t, 3)
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e"), setIn(1, "m", "a", "b", 1, 1)))
 	c := w.nodes[2].core
-	late := []Message{&Values{Floor: c.marks.floor, Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}, &Repair{Floor: c.marks.floor, Items: []Item{full(c.store.get("k"))}},
-		&Deltas{Epoch: c.members.epoch, Floor: c.marks.floor, From: 1, Entries: []*Entry{{Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}}}}
+	late := []Message{&Values{Floor: c.barrier.floor, Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}, &Repair{Floor: c.barrier.floor, Items: []Item{full(c.store.get("k"))}},
+		&Deltas{Epoch: c.members.epoch, Floor: c.barrier.floor, From: 1, Entries: []*Entry{{Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}}}}
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
 	w.run(2 * time.Second)
 	w.forgotten()
@@ -111,7 +111,7 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 	c := w.nodes[1].core
 	var drops []Drop
 	for _, key := range []string{"k", "m"} {
-		d, ok := c.pruner.candidate(c.store.get(key))
+		d, ok := c.pruner.candidateFrom(c.store.get(key))
 		if !ok {
 			t.Fatalf("%s: nothing to forget", key)
 		}
@@ -218,7 +218,7 @@ func TestForgettingComesToRest(t *testing.T) {
 	w.setView(w.next(remove(4)))
 	w.run(3 * time.Second)
 	w.forgotten()
-	floor := w.nodes[1].core.marks.floor
+	floor := w.nodes[1].core.barrier.floor
 	said := 0
 	w.dropKind = func(m Message) bool {
 		switch m.(type) {
@@ -228,8 +228,8 @@ func TestForgettingComesToRest(t *testing.T) {
 		return false
 	}
 	w.run(time.Minute)
-	if said > 0 || w.nodes[1].core.marks.floor != floor {
-		t.Errorf("%d messages, floor %d after %d", said, w.nodes[1].core.marks.floor, floor)
+	if said > 0 || w.nodes[1].core.barrier.floor != floor {
+		t.Errorf("%d messages, floor %d after %d", said, w.nodes[1].core.barrier.floor, floor)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestLeaderIsLostAfterItsFirstCommit(t *testing.T) {
 	w.cut = func(a, b gossip.NodeID) bool { return a == 1 && b > 2 }
 	w.run(time.Millisecond)
 	w.crash(1)
-	if commits == 0 || w.nodes[2].core.marks.floor == w.nodes[3].core.marks.floor {
-		t.Fatalf("not the situation that this test is about: %d commits, floors %d, %d", commits, w.nodes[2].core.marks.floor, w.nodes[3].core.marks.floor)
+	if commits == 0 || w.nodes[2].core.barrier.floor == w.nodes[3].core.barrier.floor {
+		t.Fatalf("not the situation that this test is about: %d commits, floors %d, %d", commits, w.nodes[2].core.barrier.floor, w.nodes[3].core.barrier.floor)
 	}
 	w.reply(2, w.update(2, replicator.Local, replicator.Fence{}, addTo(2, "k", "by2")))
 	w.reply(3, w.update(3, replicator.Local, replicator.Fence{}, addTo(3, "k", "by3")))
@@ -330,7 +330,7 @@ func TestNewcomersMeetBeforeTheyLearnTheFloor(t *testing.T) {
 	w.setView(w.next(add(gossip.Joining, 4, 5)))
 	w.update(4, replicator.Local, replicator.Fence{}, addTo(4, "k", "of4"), addTo(4, "own", "of4"))
 	w.run(time.Second)
-	if w.nodes[5].core.Value("own") == nil || w.nodes[5].core.marks.empty || w.nodes[1].core.marks.floor < 2 {
+	if w.nodes[5].core.Value("own") == nil || w.nodes[5].core.barrier.empty || w.nodes[1].core.barrier.floor < 2 {
 		t.Fatal("not the situation that this test is about")
 	}
 	w.cut = nil
@@ -357,7 +357,7 @@ func TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone(t *testing.T) {
 		w.update(2, replicator.Local, successor, deleteIn(2, "shards", "s", 7))
 		w.reply(3, w.read(3, replicator.All, replicator.Fence{}, "shards"))
 		w.run(30 * time.Millisecond)
-		if w.nodes[3].core.marks.floor == 0 {
+		if w.nodes[3].core.barrier.floor == 0 {
 			t.Fatal("not the situation that this test is about")
 		}
 		w.reply(3, w.update(3, replicator.Local, old, setIn(3, "shards", "s", "home", 5, 2)))
@@ -433,11 +433,11 @@ func TestMemberThatHasChangedSinceGathersAllTheSame(t *testing.T) {
 		w.crash(5)
 		w.setView(w.next(remove(4, 5)))
 		for range 1000 {
-			if w.run(time.Millisecond); w.nodes[1].core.marks.floor == 1 {
+			if w.run(time.Millisecond); w.nodes[1].core.barrier.floor == 1 {
 				break
 			}
 		}
-		if w.nodes[1].core.marks.floor != 1 || w.nodes[3].core.marks.floor != 0 {
+		if w.nodes[1].core.barrier.floor != 1 || w.nodes[3].core.barrier.floor != 0 {
 			t.Fatal("not the situation that this test is about")
 		}
 		w.reply(3, w.update(3, replicator.Local, replicator.Fence{}, countIn(3, "hits", "a", 0)))
@@ -485,10 +485,10 @@ func TestNewcomerWritesAboveWhatWasForgottenBeforeItCame(t *testing.T) {
 	if _, knows := m.Stamp("a"); knows || m.Forgotten().Time != 0 {
 		t.Fatal("not the situation that this test is about")
 	}
-	if c.marks.inherited != ahead {
-		t.Errorf("inherited %d", c.marks.inherited)
+	if c.barrier.inherited != ahead {
+		t.Errorf("inherited %d", c.barrier.inherited)
 	}
-	w.update(9, replicator.Local, replicator.Fence{}, setIn(9, "m", "a", "new", max(slow, c.marks.inherited+1), 1))
+	w.update(9, replicator.Local, replicator.Fence{}, setIn(9, "m", "a", "new", max(slow, c.barrier.inherited+1), 1))
 	w.cut = nil
 	w.settle(5 * time.Second)
 	for _, id := range w.order {

@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -29,7 +28,7 @@ type reads struct {
 	members   *members
 	fences    *fences
 	transfers *transfers
-	marks     *marks
+	barrier   *barrier
 	disk      *disk
 	values    *values
 	store     *store
@@ -41,18 +40,18 @@ type reads struct {
 
 func (rs *reads) onRead(now clock.Instant, ev Read) {
 	rs.stats.Reads++
-	if err := rs.table.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
-		rs.table.reply(ev.ID, nil, err)
+	if err := rs.table.admitRequest(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
+		rs.table.sendReply(ev.ID, nil, err)
 		return
 	}
 	r := &request{id: ev.ID, level: ev.Level, fence: ev.Fence, keys: ev.Keys}
 	if ev.Level.Alone() {
-		rs.freeze(r)
-		rs.table.reply(r.id, r.values, nil)
+		rs.freezeValues(r)
+		rs.table.sendReply(r.id, r.values, nil)
 		return
 	}
 	r.disk = rs.disk.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
-	rs.table.begin(now, r, ev.Deadline)
+	rs.table.addRequest(now, r, ev.Deadline)
 	rs.startReading(now, r)
 }
 
@@ -60,13 +59,13 @@ func (rs *reads) startReading(now clock.Instant, r *request) {
 	r.phase = reading
 	r.exchanges, r.withheld = nil, nil
 	r.held = map[gossip.NodeID][]uint64{}
-	rs.table.restart(now, r)
-	rs.ask(r, targets(rs.members.quorums(r.level), rs.table.counts(r), rs.members.linked))
+	rs.table.startPhase(now, r)
+	rs.askMembers(r, targets(rs.members.quorumsFor(r.level), rs.table.counts(r), rs.members.isLinked))
 	rs.table.proceed(now, r)
 }
 
-// ask sends the request to members.
-func (rs *reads) ask(r *request, to []gossip.NodeID) {
+// askMembers sends the request to members.
+func (rs *reads) askMembers(r *request, to []gossip.NodeID) {
 	if len(to) == 0 {
 		return
 	}
@@ -87,51 +86,16 @@ func (rs *reads) ask(r *request, to []gossip.NodeID) {
 }
 
 func (rs *reads) readRequest(r *request) *ReadRequest {
-	m := &ReadRequest{Epoch: rs.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: rs.values.larges(r.keys)}
+	m := &ReadRequest{Epoch: rs.members.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: rs.values.largeKeys(r.keys)}
 	for i, k := range r.keys {
 		m.Prints[i] = rs.store.print(k)
 	}
 	return m
 }
 
-// askAgain discards the answers to majority reads and to stamp queries, and asks anew.
-// Kept sets were dropped since enough voters have caught up. But a voter may have
-// answered before it had, and such an answer counted only together with those of the kept
-// sets. A read was once answered by two of three voters which had both not caught up when
-// they answered, and missed a write that stood at the third (internal/sim, seed 4443 of
-// its time: S4).
-func (rq *requests) askAgain(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(rq.table.open)) {
-		r := rq.table.open[id]
-		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && rq.blunder != blunderOldAnswers {
-			rq.askAnew(now, r)
-		}
-	}
-}
-
-// askAfterRemoval asks anew for all open reads and stamps: answers so far are relative to
-// the keys that were set aside.
-func (rq *requests) askAfterRemoval(now clock.Instant) {
-	for _, id := range slices.Sorted(maps.Keys(rq.table.open)) {
-		if r := rq.table.open[id]; r.phase == reading || r.phase == stamping {
-			rq.askAnew(now, r)
-		}
-	}
-}
-
-func (rq *requests) askAnew(now clock.Instant, r *request) {
-	r.round++
-	r.asked = nil
-	if r.phase == stamping {
-		rq.writes.startStamping(now, r, r.asks)
-		return
-	}
-	rq.reads.startReading(now, r)
-}
-
 func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.marks.floor, Horizon: rs.marks.horizon, ID: m.ID, Round: m.Round}
-	higher, ok := rs.fences.check(p.id, m.Epoch, m.Fence)
+	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, ID: m.ID, Round: m.Round}
+	higher, ok := rs.fences.checkTerm(p.id, m.Epoch, m.Fence)
 	if !ok && rs.fences.early(m.Fence.Term, rs.members.epoch) {
 		rs.held.keepRead(p.id, m)
 		return
@@ -151,7 +115,7 @@ func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
 		if it.print == m.Prints[i] {
 			continue
 		}
-		if _, v := rs.values.partial(k); v != nil && slices.Contains(m.Large, i) {
+		if _, v := rs.values.partialValue(k); v != nil && slices.Contains(m.Large, i) {
 			out.Withheld = append(out.Withheld, i)
 		} else {
 			out.Items = append(out.Items, full(it))
@@ -162,7 +126,7 @@ func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
 }
 
 func (rs *reads) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
-	took := rs.values.take(p, m.Items)
+	took := rs.values.mergeItems(p, m.Items)
 	rs.stats.ValuesReceived += uint64(len(m.Items))
 	r := rs.table.open[m.ID]
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
@@ -173,7 +137,7 @@ func (rs *reads) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {
 		rs.fences.raise(replicator.Fence{Group: r.fence.Group, Term: m.Higher})
-		rs.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
+		rs.table.finishRequest(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
 		return
 	}
 	if len(m.Prints) != len(r.keys) || !took {
@@ -196,13 +160,13 @@ func (rs *reads) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	}
 	if r.held[p.id] == nil {
 		r.held[p.id] = m.Prints
-		rs.hold(r, p, m.Epoch)
+		rs.noteHolder(r, p, m.Epoch)
 		rs.table.proceed(now, r)
 	}
 }
 
-// freeze fixes the values that the read returns.
-func (rs *reads) freeze(r *request) {
+// freezeValues fixes the values that the read returns.
+func (rs *reads) freezeValues(r *request) {
 	r.prints = make([]uint64, len(r.keys))
 	r.values = make([]crdt.Value, len(r.keys))
 	for i, k := range r.keys {
@@ -218,18 +182,18 @@ func (rs *reads) freeze(r *request) {
 
 // startRepairing turns the answers into holders and repairs.
 func (rs *reads) startRepairing(now clock.Instant, r *request) {
-	rs.freeze(r)
+	rs.freezeValues(r)
 	r.phase = repairing
 	answered := r.answers
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	r.repairs = rs.repairsFor(r)
 	if rs.blunder == blunderNoWriteBack {
-		rs.table.complete(now, r)
+		rs.table.completeRequest(now, r)
 		return
 	}
 	for _, p := range rs.members.peers {
 		if epoch, ok := answered[p.id]; ok {
-			rs.hold(r, p, epoch)
+			rs.noteHolder(r, p, epoch)
 		}
 	}
 	rs.table.proceed(now, r)
@@ -243,7 +207,7 @@ func (rs *reads) repairsFor(r *request) []Item {
 		for _, held := range r.held { // order-free: any of them will do
 			stale = stale || held[i] != r.prints[i]
 		}
-		if _, large := rs.values.partial(k); large != nil {
+		if _, large := rs.values.partialValue(k); large != nil {
 			continue
 		}
 		if it := rs.store.get(k); stale && it != nil {
@@ -253,8 +217,8 @@ func (rs *reads) repairsFor(r *request) []Item {
 	return out
 }
 
-// hold notes that a member holds the read's values, or sends them.
-func (rs *reads) hold(r *request, p *peer, epoch gossip.Epoch) {
+// noteHolder notes that a member holds the read's values, or sends them.
+func (rs *reads) noteHolder(r *request, p *peer, epoch gossip.Epoch) {
 	if slices.Equal(r.held[p.id], r.prints) {
 		r.answers[p.id] = epoch
 		return
@@ -262,11 +226,11 @@ func (rs *reads) hold(r *request, p *peer, epoch gossip.Epoch) {
 	if r.repairs == nil || len(r.repairs) < len(r.keys) {
 		r.repairs = rs.repairsFor(r)
 	}
-	rs.repair(r, p)
+	rs.sendRepair(r, p)
 }
 
 func (rs *reads) onRepair(p *peer, m *Repair) {
-	if !rs.values.take(p, m.Items) {
+	if !rs.values.mergeItems(p, m.Items) {
 		return
 	}
 	rs.stats.ValuesReceived += uint64(len(m.Items))

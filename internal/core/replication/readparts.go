@@ -82,10 +82,10 @@ func (r *request) exchangeWith(id gossip.NodeID, index int) *exchange {
 	return nil
 }
 
-// larges returns the numbers of the keys whose values can be compared in parts.
-func (vs *values) larges(keys []string) (out []int) {
+// largeKeys returns the numbers of the keys whose values can be compared in parts.
+func (vs *values) largeKeys(keys []string) (out []int) {
 	for i, k := range keys {
-		if _, v := vs.partial(k); v != nil {
+		if _, v := vs.partialValue(k); v != nil {
 			out = append(out, i)
 		}
 	}
@@ -102,7 +102,7 @@ func (rs *reads) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 		w.open = append(w.open, i)
 		if !rs.compareParts(p, r, i) {
 			// It is no longer large here.
-			rs.ask(r, []gossip.NodeID{p.id})
+			rs.askMembers(r, []gossip.NodeID{p.id})
 			return true
 		}
 	}
@@ -118,7 +118,7 @@ func (rs *reads) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 
 // compareParts asks a member for the parts in which its value differs.
 func (rs *reads) compareParts(p *peer, r *request, index int) bool {
-	it, v := rs.values.partial(r.keys[index])
+	it, v := rs.values.partialValue(r.keys[index])
 	if v == nil {
 		return false
 	}
@@ -134,13 +134,13 @@ func (rs *reads) compareParts(p *peer, r *request, index int) bool {
 }
 
 func (rs *reads) onReadParts(p *peer, m *ReadParts) {
-	out := &PartsResult{Floor: rs.marks.floor, Horizon: rs.marks.horizon, Epoch: rs.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
-	out.Items, out.Differ = rs.values.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
+	out := &PartsResult{Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, Epoch: rs.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
+	out.Items, out.Differ = rs.values.partsFor(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
 	rs.transfers.sendStored(p, out, rs.kept(m.Key))
 }
 
 func (rs *reads) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
-	took := rs.values.take(p, m.Items)
+	took := rs.values.mergeItems(p, m.Items)
 	rs.stats.ValuesReceived += uint64(len(m.Items))
 	r := rs.table.open[m.ID]
 	if r == nil || r.phase == writing || m.Round != r.round || !took {
@@ -153,7 +153,7 @@ func (rs *reads) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	x.answered, x.differ = true, m.Differ
 	if r.phase == repairing {
 		if r.held[p.id] != nil {
-			rs.repair(r, p)
+			rs.sendRepair(r, p)
 		}
 		return
 	}
@@ -169,15 +169,15 @@ func (rs *reads) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
 	rs.table.proceed(now, r)
 }
 
-// repair sends a stale member the values of the read that it lacks, once all comparisons
+// sendRepair sends a stale member the values of the read that it lacks, once all comparisons
 // with it are answered.
-func (rs *reads) repair(r *request, p *peer) {
+func (rs *reads) sendRepair(r *request, p *peer) {
 	if r.repairs == nil {
 		r.repairs = rs.repairsFor(r)
 	}
 	items, waits := slices.Clip(r.repairs), false
 	for i, k := range r.keys {
-		it, v := rs.values.partial(k)
+		it, v := rs.values.partialValue(k)
 		if v == nil || r.held[p.id][i] == r.prints[i] {
 			continue
 		}
@@ -199,7 +199,7 @@ func (rs *reads) repair(r *request, p *peer) {
 	}
 	rs.stats.Repairs++
 	rs.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	rs.transfers.send(p, &Repair{ID: r.id, Floor: rs.marks.floor, Horizon: rs.marks.horizon, Items: items})
+	rs.transfers.send(p, &Repair{ID: r.id, Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, Items: items})
 }
 
 // lacking returns the parts of a value that differed at a member, or have changed since
@@ -253,8 +253,8 @@ type FetchParts struct {
 
 func (*FetchParts) message() {}
 
-// partial returns the value of a key if it must be compared in parts.
-func (vs *values) partial(key string) (it *item, v crdt.Partial) {
+// partialValue returns the value of a key if it must be compared in parts.
+func (vs *values) partialValue(key string) (it *item, v crdt.Partial) {
 	it = vs.store.get(key)
 	if it == nil || it.bytes < vs.cfg.partialMin {
 		return nil, nil
@@ -272,7 +272,7 @@ func partsOf(size int) int { return min(1<<bits.Len(uint(size/partBytes)), parts
 // askParts returns the question for the parts of a key, or nil if it must be fetched
 // whole.
 func (ss *sessions) askParts(key string) *FetchParts {
-	it, v := ss.values.partial(key)
+	it, v := ss.values.partialValue(key)
 	if v == nil {
 		return nil
 	}
@@ -284,15 +284,15 @@ func (ss *sessions) askParts(key string) *FetchParts {
 }
 
 func (ss *sessions) onFetchParts(p *peer, m *FetchParts) {
-	out := &Values{Floor: ss.marks.floor, Horizon: ss.marks.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
-	out.Items, _ = ss.values.beyond(m)
+	out := &Values{Floor: ss.barrier.floor, Horizon: ss.barrier.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
+	out.Items, _ = ss.values.partsFor(m)
 	ss.transfers.send(p, out)
 }
 
-// beyond answers a question for parts: with the parts that differ and their bitmap, with
+// partsFor answers a question for parts: with the parts that differ and their bitmap, with
 // the whole value if the two cannot be compared so, or with nothing if the key does not
 // exist.
-func (vs *values) beyond(m *FetchParts) (items []Item, differ []byte) {
+func (vs *values) partsFor(m *FetchParts) (items []Item, differ []byte) {
 	it := vs.store.get(m.Key)
 	if it == nil {
 		return nil, nil

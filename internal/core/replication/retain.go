@@ -41,7 +41,7 @@ import (
 // forgotten, and a new key begins there. So a deletion in a file that the cluster has
 // forgotten deletes no key that was created since. For entries, maxForgottenStamp is the
 // newest stamp that was forgotten: a new entry must be above it, also at a replica that
-// joins with a file or without (marks.inherited). Replicas that took part in the round
+// joins with a file or without (barrier.inherited). Replicas that took part in the round
 // hold the stamp in each map.
 //
 // Entries are forgotten by name and stamp, not as the whole garbage of a value: in a map
@@ -92,7 +92,7 @@ type retention struct {
 	*env
 	members   *members
 	clocks    *clocks
-	marks     *marks
+	barrier   *barrier
 	deletions *deletions
 	values    *values
 	store     *store
@@ -109,19 +109,17 @@ type retention struct {
 
 func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
 
-func (ev *env) wallAt(at clock.Instant) uint64 { return ev.cfg.WallMillis + millis(at.Sub(0)) }
-
 func (s *deletions) lived() uint64 { return s.livedBefore + millis(s.now.Sub(s.born)) }
 
-// recall sets the header and the deletions of a file.
-func (rt *retention) recall(now clock.Instant, m Memory, ended []DeletionRecord) {
+// loadFile sets the header and the deletions of a file.
+func (rt *retention) loadFile(now clock.Instant, m Memory, ended []DeletionRecord) {
 	rt.now, rt.deletions.born = now, now
-	rt.current, rt.marks.horizon, rt.marks.minGeneration, rt.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
+	rt.current, rt.barrier.horizon, rt.barrier.minGeneration, rt.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
 	if rt.blunder != blunderNoForgottenStamp {
-		rt.marks.maxForgottenStamp, rt.marks.inherited, rt.marks.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
+		rt.barrier.maxForgottenStamp, rt.barrier.inherited, rt.barrier.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	}
 	rt.found = max(m.Current, m.Horizon)
-	rt.deletions.restore(m.Lived, ended, rt.found)
+	rt.deletions.restoreAges(m.Lived, ended, rt.found)
 	for i := range rt.store.buckets {
 		for key := range rt.store.buckets[i].items {
 			if rt.kept(key) {
@@ -130,25 +128,25 @@ func (rt *retention) recall(now clock.Instant, m Memory, ended []DeletionRecord)
 		}
 	}
 	slices.Sort(rt.restored)
-	rt.marks.fresh = len(rt.restored) > 0 && rt.blunder != blunderNotFresh
+	rt.barrier.fresh = len(rt.restored) > 0 && rt.blunder != blunderNotFresh
 	rt.heardFrom = map[gossip.NodeID]bool{}
-	rt.clocks.unjudged = rt.marks.fresh && rt.cfg.Wall != nil
-	if !rt.marks.fresh {
+	rt.clocks.unjudged = rt.barrier.fresh && rt.cfg.Wall != nil
+	if !rt.barrier.fresh {
 		rt.found = math.MaxUint64
 	}
 }
 
-// memory returns the header for the file.
-func (rt *retention) memory(now clock.Instant) Memory {
+// fileHeader returns the header for the file.
+func (rt *retention) fileHeader(now clock.Instant) Memory {
 	rt.now = max(rt.now, now)
 	rt.advanceCurrent()
-	return Memory{Current: rt.current, Horizon: rt.marks.horizon, MinGeneration: rt.marks.minGeneration, Lived: rt.deletions.lived(), MaxForgottenStamp: rt.marks.maxForgottenStamp}
+	return Memory{Current: rt.current, Horizon: rt.barrier.horizon, MinGeneration: rt.barrier.minGeneration, Lived: rt.deletions.lived(), MaxForgottenStamp: rt.barrier.maxForgottenStamp}
 }
 
 // advanceCurrent brings current up to date.
 func (rt *retention) advanceCurrent() {
-	rt.current = max(rt.current, rt.marks.horizon)
-	if rt.marks.fresh || rt.members.view == nil {
+	rt.current = max(rt.current, rt.barrier.horizon)
+	if rt.barrier.fresh || rt.members.view == nil {
 		return
 	}
 	even := rt.now
@@ -216,45 +214,21 @@ func (e *keyDeletions) look(expired func(deletion) bool) {
 	slices.SortFunc(e.due, func(a, b string) int { return strings.Compare(b, a) })
 }
 
-// planExpiry sets when the leader next looks for expired deletions.
-func (pr *pruner) planExpiry() {
-	switch {
-	case !pr.members.leads() || pr.deletions.n == 0:
-		pr.expiryAt = clock.Never
-	case pr.expiryAt == clock.Never:
-		every := pr.cfg.evenMargin
-		if pr.cfg.Retain > 0 {
-			every = min(every, pr.cfg.Retain/32)
-		}
-		pr.expiryAt = pr.now.Add(max(every, pr.cfg.PruneEvery))
-	}
-}
-
-// markExpired marks the buckets of expired deletions as suspect.
-func (pr *pruner) markExpired() {
-	pr.expiryAt = clock.Never
-	for key, e := range pr.deletions.of { // order-free: marks only
-		if e.whole.print != 0 && pr.deletions.expired(e.whole) || e.whole.print == 0 && pr.deletions.expired(deletion{lived: e.oldest}) {
-			pr.store.suspect(&pr.store.buckets[bucketOf(pr.store.get(key).hash)])
-		}
-	}
-}
-
 // onStanding applies the horizon and the marks of a Status.
 func (rt *retention) onStanding(p *peer, m *Status) {
-	if rt.marks.fresh || m.Floor <= rt.marks.floor {
+	if rt.barrier.fresh || m.Floor <= rt.barrier.floor {
 		// A replica at a lower floor learns the horizon with the Commit that it lacks.
 		rt.raiseHorizon(m.Horizon, m.MinGeneration)
 	}
-	if rt.marks.maxForgottenStamp = max(rt.marks.maxForgottenStamp, m.MaxForgottenStamp); rt.members.caughtUp == 0 {
-		rt.marks.inherited = max(rt.marks.inherited, m.MaxForgottenStamp)
+	if rt.barrier.maxForgottenStamp = max(rt.barrier.maxForgottenStamp, m.MaxForgottenStamp); rt.members.caughtUp == 0 {
+		rt.barrier.inherited = max(rt.barrier.inherited, m.MaxForgottenStamp)
 	}
-	if !rt.marks.fresh {
+	if !rt.barrier.fresh {
 		return
 	}
 	rt.heardFrom[p.id] = true
 	if !m.Fresh || !rt.hasUnheardPeer() {
-		rt.establish()
+		rt.endFresh()
 	}
 }
 
@@ -263,46 +237,46 @@ func (rt *retention) hasUnheardPeer() bool {
 	return slices.ContainsFunc(rt.members.peers, func(p *peer) bool { return !rt.heardFrom[p.id] })
 }
 
-// establish ends being fresh.
-func (rt *retention) establish() {
-	rt.marks.fresh, rt.restored, rt.heardFrom, rt.marks.own = false, nil, nil, nil
+// endFresh ends being fresh.
+func (rt *retention) endFresh() {
+	rt.barrier.fresh, rt.restored, rt.heardFrom, rt.barrier.own = false, nil, nil, nil
 }
 
-// establishAlone ends being fresh if no peer is left to ask for the horizon.
-func (rt *retention) establishAlone() {
-	if rt.marks.fresh && rt.members.view != nil && !rt.hasUnheardPeer() {
-		rt.establish()
+// endFreshAlone ends being fresh if no peer is left to ask for the horizon.
+func (rt *retention) endFreshAlone() {
+	if rt.barrier.fresh && rt.members.view != nil && !rt.hasUnheardPeer() {
+		rt.endFresh()
 	}
 }
 
 // raiseHorizon applies the horizon of another member.
 func (rt *retention) raiseHorizon(horizon, base uint64) {
-	rt.marks.minGeneration = max(rt.marks.minGeneration, base)
-	if horizon <= rt.marks.horizon {
+	rt.barrier.minGeneration = max(rt.barrier.minGeneration, base)
+	if horizon <= rt.barrier.horizon {
 		return
 	}
 	switch stale := rt.found < horizon && rt.blunder != blunderNoHorizon; {
-	case stale && rt.marks.fresh:
+	case stale && rt.barrier.fresh:
 		rt.setAside()
 	case stale:
 		rt.stats.LateHorizons++
 		rt.trace(TraceEvent{Kind: TraceLateHorizon})
 	}
-	rt.marks.horizon, rt.stream.shared = horizon, nil
+	rt.barrier.horizon, rt.stream.shared = horizon, nil
 }
 
 // setAside removes the keys that came from the file.
 func (rt *retention) setAside() {
 	for _, key := range rt.restored {
-		rt.values.vanish(rt.store.get(key))
+		rt.values.removeItem(rt.store.get(key))
 	}
 	rt.stats.SetAside += uint64(len(rt.restored))
 	rt.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(rt.restored)})
 	rt.out.SetAside = true
 	rt.restored, rt.found = nil, math.MaxUint64
-	for i := range rt.marks.own {
+	for i := range rt.barrier.own {
 		// It has been decoded here before.
-		_ = rt.values.takeItem(nil, &rt.marks.own[i], func(Refusal) {})
+		_ = rt.values.mergeItem(nil, &rt.barrier.own[i], func(Refusal) {})
 	}
 	rt.onSetAside(rt.now)
 }
@@ -476,8 +450,8 @@ func entryPrint(it *item, entry string, s crdt.Stamp) uint64 {
 	return fingerprint(h, it.gen, crdt.KindLWWMap, fingerprint(s.Time, s.Seq, 0, uint64(s.Node)))
 }
 
-// records describes the deletions under a durable key, sorted by entry.
-func (s *deletions) records(key string) (out []DeletionRecord) {
+// listRecords describes the deletions under a durable key, sorted by entry.
+func (s *deletions) listRecords(key string) (out []DeletionRecord) {
 	e := s.of[key]
 	if e == nil {
 		return nil
@@ -492,9 +466,9 @@ func (s *deletions) records(key string) (out []DeletionRecord) {
 	return out
 }
 
-// restore sets the ages of the deletions that a file has. All remaining ones
+// restoreAges sets the ages of the deletions that a file has. All remaining ones
 // under keys of the file count as new.
-func (s *deletions) restore(lived uint64, ended []DeletionRecord, found uint64) {
+func (s *deletions) restoreAges(lived uint64, ended []DeletionRecord, found uint64) {
 	young := func(x *deletion) { x.since, x.lived = s.wallAt(s.now), lived }
 	for _, e := range s.of { // order-free: each by itself
 		young(&e.whole)
@@ -536,8 +510,8 @@ func (s *deletions) statusSums(quiet bool) []uint64 {
 	return []uint64{total}
 }
 
-// compare notes which parts of a peer's deletions equal the own ones.
-func (s *deletions) compare(p *peer, sums []uint64) {
+// compareSums notes which parts of a peer's deletions equal the own ones.
+func (s *deletions) compareSums(p *peer, sums []uint64) {
 	mine := s.statusSums(len(sums) == 1)
 	if len(sums) != len(mine) {
 		return

@@ -57,7 +57,7 @@ func (d *disks) boot(slots ...int) {
 		if err := n.core.Restore(f.items); err != nil {
 			d.t.Fatal(err)
 		}
-		n.core.retention.recall(d.now, f.mem, f.ended)
+		n.core.retention.loadFile(d.now, f.mem, f.ended)
 	}
 	if len(d.at) > len(slots) {
 		d.setView(d.world.next(func(v *gossip.View) {
@@ -81,9 +81,9 @@ func (d *disks) save(slot int) {
 	for _, key := range c.retention.keptKeys() {
 		in, _ := c.State(key)
 		f.items = append(f.items, in)
-		f.ended = append(f.ended, c.deletions.records(key)...)
+		f.ended = append(f.ended, c.deletions.listRecords(key)...)
 	}
-	f.mem = c.retention.memory(d.now)
+	f.mem = c.retention.fileHeader(d.now)
 	d.files[slot] = f
 }
 

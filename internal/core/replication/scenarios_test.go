@@ -183,7 +183,7 @@ func TestRestartWithANewIncarnation(t *testing.T) {
 		return in
 	}
 	late := []Item{item(count(3, "hits", 100)), item(addTo(3, "set", "late")), item(addTo(3, "k", "late"))}
-	v := old.stream.vector()
+	v := old.stream.seenVector()
 	w.crash(3)
 	w.start(13)
 	w.setView(w.next(func(v *gossip.View) {
@@ -194,11 +194,11 @@ func TestRestartWithANewIncarnation(t *testing.T) {
 	w.forgotten()
 	before := w.nodes[1].core.Stats().ForeignFrames
 	stale := []Message{
-		&Deltas{Epoch: old.members.epoch, Floor: old.marks.floor, From: 1, Entries: []*Entry{{Items: late}}},
-		&Values{Floor: w.nodes[1].core.marks.floor, Items: late},
-		&Repair{Floor: w.nodes[1].core.marks.floor, Items: late},
-		&ReadResult{Floor: w.nodes[1].core.marks.floor, Items: late},
-		&Status{Epoch: old.members.epoch + 9, Floor: old.marks.floor, CaughtUp: old.members.epoch + 9, Root: 5, Vector: v, Fences: []replicator.Fence{{Group: "g", Term: 1 << 40}}},
+		&Deltas{Epoch: old.members.epoch, Floor: old.barrier.floor, From: 1, Entries: []*Entry{{Items: late}}},
+		&Values{Floor: w.nodes[1].core.barrier.floor, Items: late},
+		&Repair{Floor: w.nodes[1].core.barrier.floor, Items: late},
+		&ReadResult{Floor: w.nodes[1].core.barrier.floor, Items: late},
+		&Status{Epoch: old.members.epoch + 9, Floor: old.barrier.floor, CaughtUp: old.members.epoch + 9, Root: 5, Vector: v, Fences: []replicator.Fence{{Group: "g", Term: 1 << 40}}},
 		&Commit{Floor: 99, Drops: []Drop{{Key: "set", Gen: 1}}},
 		&Ack{Epoch: old.members.epoch, From: 1, To: 99, Seen: 99},
 	}

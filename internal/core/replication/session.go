@@ -112,7 +112,7 @@ type sessions struct {
 	members     *members
 	fences      *fences
 	transfers   *transfers
-	marks       *marks
+	barrier     *barrier
 	values      *values
 	store       *store
 	stream      *stream
@@ -125,8 +125,8 @@ type sessions struct {
 	onSynced func(now clock.Instant, s *session)
 }
 
-// start begins a session whose primary source is p.
-func (ss *sessions) start(now clock.Instant, p *peer) {
+// startSession begins a session whose primary source is p.
+func (ss *sessions) startSession(now clock.Instant, p *peer) {
 	ss.ids++
 	ss.stats.Descents++
 	ss.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
@@ -136,8 +136,8 @@ func (ss *sessions) start(now clock.Instant, p *peer) {
 	ss.requestMore(now)
 }
 
-// abandon ends the session; the next one uses another primary if possible.
-func (ss *sessions) abandon() {
+// abandonSession ends the session; the next one uses another primary if possible.
+func (ss *sessions) abandonSession() {
 	ss.avoidPeer = ss.current.peer
 	ss.current = session{}
 }
@@ -186,7 +186,7 @@ func (ss *sessions) addSources(now clock.Instant) {
 		}
 		p := ss.members.peers[(i+int(ss.cfg.Seed%uint64(len(ss.members.peers))))%len(ss.members.peers)]
 		isLane := func(l source) bool { return l.peer == p.id }
-		if p.down || p.floor != ss.marks.floor || 2*p.keys < ss.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
+		if p.down || p.floor != ss.barrier.floor || 2*p.keys < ss.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
 			continue
 		}
 		s.sources = append(s.sources, source{peer: p.id, heard: now})
@@ -223,7 +223,7 @@ func (ss *sessions) fetchFrom(now clock.Instant, l *source) bool {
 // fetched in parts goes alone.
 func (ss *sessions) countOwn(n int) int {
 	for i, w := range ss.current.own[:n] {
-		if _, v := ss.values.partial(w.key); v != nil {
+		if _, v := ss.values.partialValue(w.key); v != nil {
 			return max(i, 1)
 		}
 	}
@@ -312,7 +312,7 @@ func (ss *sessions) onDiffer(now clock.Instant, p *peer, m *Differ) {
 	s.next = max(s.next+1, m.Next)
 	for i, k := range m.Keys {
 		if ss.store.print(k) != m.Prints[i] {
-			_, v := ss.values.partial(k)
+			_, v := ss.values.partialValue(k)
 			ss.requeueKeys([]wanted{{k, m.Prints[i]}}, v != nil)
 		}
 	}
@@ -320,7 +320,7 @@ func (ss *sessions) onDiffer(now clock.Instant, p *peer, m *Differ) {
 }
 
 func (ss *sessions) onValues(now clock.Instant, p *peer, m *Values) {
-	took := ss.values.take(p, m.Items)
+	took := ss.values.mergeItems(p, m.Items)
 	ss.stats.ValuesReceived += uint64(len(m.Items))
 	a, ok := ss.closeQuestion(now, p, m.Session, m.Ask)
 	switch {
@@ -328,7 +328,7 @@ func (ss *sessions) onValues(now clock.Instant, p *peer, m *Values) {
 		return
 	case !took && ss.blunder != blunderClaimRefused, m.Answered == 0, m.Answered > len(a.keys):
 		// The session must not claim the whole state.
-		ss.abandon()
+		ss.abandonSession()
 		return
 	}
 	s := &ss.current
@@ -382,7 +382,7 @@ func (ss *sessions) dismissSource(id gossip.NodeID) {
 	case i < 0:
 		return
 	case i == 0:
-		ss.abandon()
+		ss.abandonSession()
 		return
 	}
 	ss.stats.LanesDismissed++
@@ -438,7 +438,7 @@ func (ss *sessions) retryLate(now clock.Instant) {
 		}
 		source := &s.sources[0]
 		if now.Sub(max(source.heard, ss.members.byID[s.peer].in.at)) > silenceMax*ss.cfg.ResendAfter {
-			ss.abandon()
+			ss.abandonSession()
 			return
 		}
 		if len(a.keys) > 0 && !a.own && len(s.sources) > 1 {
@@ -469,7 +469,7 @@ func (ss *sessions) sourceLost(now clock.Instant, id gossip.NodeID) {
 		return
 	}
 	if ss.current.peer == id {
-		ss.abandon()
+		ss.abandonSession()
 		ss.antiEntropy.gossipAt = clock.Min(ss.antiEntropy.gossipAt, now.Add(time.Millisecond))
 		return
 	}
@@ -483,7 +483,7 @@ func (ss *sessions) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {
 		return
 	}
-	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: ss.members.epoch, Next: bucketCount, Vector: ss.stream.vector(), Fences: ss.fences.all()}
+	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: ss.members.epoch, Next: bucketCount, Vector: ss.stream.seenVector(), Fences: ss.fences.all()}
 	size := 0
 	for i := m.Start; i < bucketCount; i++ {
 		b := &ss.store.buckets[i]
@@ -504,7 +504,7 @@ func (ss *sessions) onCompare(p *peer, m *Compare) {
 }
 
 func (ss *sessions) onFetch(p *peer, m *Fetch) {
-	out := &Values{Floor: ss.marks.floor, Horizon: ss.marks.horizon, Session: m.Session, Ask: m.Ask}
+	out := &Values{Floor: ss.barrier.floor, Horizon: ss.barrier.horizon, Session: m.Session, Ask: m.Ask}
 	size, most := 0, min(ss.cfg.Limits.FrameBytes, m.Credit)
 	for _, k := range m.Keys {
 		it := ss.store.get(k)
@@ -519,4 +519,14 @@ func (ss *sessions) onFetch(p *peer, m *Fetch) {
 	}
 	ss.stats.ValuesSent += uint64(len(out.Items))
 	ss.transfers.send(p, out)
+}
+
+// dropGoneSources ends the questions that the session had open at nodes that left the
+// view. Their place in the vector stays until all members have caught up.
+func (ss *sessions) dropGoneSources(now clock.Instant) {
+	for _, l := range slices.Clone(ss.current.sources) {
+		if ss.members.byID[l.peer] == nil {
+			ss.sourceLost(now, l.peer)
+		}
+	}
 }

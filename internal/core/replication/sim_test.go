@@ -319,7 +319,7 @@ func (w *world) states() string {
 	s := ""
 	for _, id := range w.order {
 		c := w.nodes[id].core
-		s += fmt.Sprintf("%v: digest %x keys %d vector %v former %v caughtUp %v session %v\n", id, c.Digest(), c.store.keys, c.stream.vector(), c.members.former, c.members.caughtUp, c.sessions.current.peer)
+		s += fmt.Sprintf("%v: digest %x keys %d vector %v former %v caughtUp %v session %v\n", id, c.Digest(), c.store.keys, c.stream.seenVector(), c.members.former, c.members.caughtUp, c.sessions.current.peer)
 	}
 	return s
 }

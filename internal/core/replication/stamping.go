@@ -26,7 +26,7 @@ import (
 // are concurrent: both are acknowledged and one of them stands.
 //
 // Answers count as those of reads do: if given in this core's view or an earlier one. The
-// core asks anew when kept sets of former voters are dropped (members.go, askAgain).
+// core asks anew when kept sets of former voters are dropped (members.go, requests.askAgain).
 //
 // Generations are part of the answers, since a higher one replaces a lower one whole: a
 // deletion must be above all deletions before it, and a write in a generation that was
@@ -106,9 +106,9 @@ func (vs *values) newestOf(key string, entries []string) Newest {
 
 func (vs *values) newestTime(it *item, entry string) uint64 {
 	if it == nil || it.value == nil {
-		return vs.marks.inherited
+		return vs.barrier.inherited
 	}
-	inherited, least := vs.marks.inherited, uint64(0)
+	inherited, least := vs.barrier.inherited, uint64(0)
 	if it.era > 0 {
 		least = eraTimes
 		if wall := vs.clocks.judgingWall(); tooFar(inherited, wall) { // of an earlier era
@@ -150,13 +150,13 @@ func (ws *writes) startStamping(now clock.Instant, r *request, asks []stampAsk) 
 	for i := range asks {
 		r.newest[i] = ws.values.newestOf(asks[i].Key, asks[i].Entries)
 	}
-	ws.table.restart(now, r)
-	ws.reads.ask(r, targets(ws.members.quorums(r.level), ws.table.counts(r), ws.members.linked))
+	ws.table.startPhase(now, r)
+	ws.reads.askMembers(r, targets(ws.members.quorumsFor(r.level), ws.table.counts(r), ws.members.isLinked))
 	ws.table.proceed(now, r)
 }
 
 func (ws *writes) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: ws.members.epoch, Floor: ws.marks.floor, Horizon: ws.marks.horizon, ID: m.ID, Round: m.Round, Wall: ws.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
+	out := &StampAnswer{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, ID: m.ID, Round: m.Round, Wall: ws.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
 		out.Newest[i] = ws.values.newestOf(a.Key, a.Entries)
 	}
@@ -185,8 +185,8 @@ func (ws *writes) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 
 // writeAbove carries out an update whose stamps have been asked for.
 func (ws *writes) writeAbove(now clock.Instant, r *request) {
-	if higher, ok := ws.fences.check(ws.cfg.Self, ws.members.epoch, r.fence); !ok {
-		ws.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
+	if higher, ok := ws.fences.checkTerm(ws.cfg.Self, ws.members.epoch, r.fence); !ok {
+		ws.table.finishRequest(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		return
 	}
 	for i, a := range r.asks {
@@ -199,9 +199,9 @@ func (ws *writes) writeAbove(now clock.Instant, r *request) {
 			}
 		}
 	}
-	plans, err := ws.plan(r.ops)
+	plans, err := ws.planOps(r.ops)
 	if err != nil {
-		ws.table.finish(r, err)
+		ws.table.finishRequest(r, err)
 		return
 	}
 	if asks := asksOf(r.ops, plans); !slices.EqualFunc(asks, r.asks, sameAsk) {
@@ -209,7 +209,7 @@ func (ws *writes) writeAbove(now clock.Instant, r *request) {
 		ws.askStampsAgain(now, r, asks)
 		return
 	}
-	ws.write(now, r, plans)
+	ws.startWrite(now, r, plans)
 }
 
 func sameAsk(a, b stampAsk) bool { return a.Key == b.Key && slices.Equal(a.Entries, b.Entries) }
@@ -219,7 +219,7 @@ const replansMax = 8
 
 func (ws *writes) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
 	if r.replans++; r.replans > replansMax {
-		ws.table.finish(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
+		ws.table.finishRequest(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
 		return
 	}
 	r.round++
@@ -403,10 +403,55 @@ func (ws *writes) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 	}
 	r.refused[at] = true
 	r.ahead = &replicator.AheadError{Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have.Time >> tickBits, Wall: ref.Wall, Node: at, Elsewhere: true}
-	for _, id := range ws.table.unanswered(r) {
+	for _, id := range ws.table.missingAnswers(r) {
 		if !r.refused[id] {
 			return
 		}
 	}
-	ws.table.finish(r, r.ahead)
+	ws.table.finishRequest(r, r.ahead)
+}
+
+// judgeOwn restamps entries that were written before another clock was received, and are
+// ahead of the clocks, with the present.
+func (ws *writes) judgeOwn() {
+	wall := lowerMedian(ws.clocks.readings())
+	if wall == 0 {
+		return
+	}
+	present := wall << tickBits
+	// Other files may have deletions up to the newest forgotten stamp of the own one.
+	if bound := max(present, ws.barrier.filed); tooFar(ws.barrier.maxForgottenStamp, wall) {
+		ws.barrier.maxForgottenStamp, ws.barrier.inherited = min(ws.barrier.maxForgottenStamp, bound), min(ws.barrier.inherited, bound)
+	}
+	for i := range ws.store.buckets {
+		for _, it := range ws.store.buckets[i].sorted() {
+			ws.judgeItem(it, wall, present)
+		}
+	}
+}
+
+func (ws *writes) judgeItem(it *item, wall, present uint64) {
+	if newest, ok := newestStamp(it.value); !ok || !tooFar(newest, wall) {
+		return
+	}
+	self, n := crdt.NodeID(ws.cfg.Self), uint64(0)
+	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
+		if s.Node == self && tooFar(s.Time, wall) {
+			s.Time = present
+			n++
+		}
+		return s, true
+	})
+	if n == 0 {
+		return // all entries that are ahead came from the file
+	}
+	ws.deletions.forget(it.key)
+	it.replace(v)
+	ws.store.settle(it)
+	it.written = it.version
+	ws.values.noteChange(it, v)
+	ws.stats.Restamped += n
+	ws.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
+	ws.stream.voidLogged(it.key)
+	ws.stream.appendEntry(ws.now, &Entry{Items: []Item{full(it)}})
 }

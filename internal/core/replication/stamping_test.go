@@ -156,7 +156,7 @@ func TestGenerationsAreAskedForToo(t *testing.T) {
 func TestStampsAreAboveWhatWasForgottenBeforeThisReplicaCame(t *testing.T) {
 	w := newWorld(t, 1, 1, nil)
 	c := w.nodes[1].core
-	c.marks.inherited = 1 << 50
+	c.barrier.inherited = 1 << 50
 	for _, entry := range []string{"a", "b"} {
 		w.reply(1, w.update(1, replicator.Local, replicator.Fence{}, operation.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
 			return operation.Plan{Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {

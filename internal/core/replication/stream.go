@@ -1,7 +1,7 @@
 package replication
 
 import (
-	"sort"
+	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
@@ -20,7 +20,7 @@ type stream struct {
 	clocks    *clocks
 	fences    *fences
 	transfers *transfers
-	marks     *marks
+	barrier   *barrier
 	disk      *disk
 	values    *values
 
@@ -37,8 +37,8 @@ type stream struct {
 // appendEntry appends an entry to the log and schedules its delivery to all peers.
 func (st *stream) appendEntry(now clock.Instant, e *Entry) uint64 {
 	seq := st.log.append(e)
-	if st.marks.fresh {
-		st.marks.own = append(st.marks.own, e.Items...)
+	if st.barrier.fresh {
+		st.barrier.own = append(st.barrier.own, e.Items...)
 	}
 	if len(st.members.peers) > 0 {
 		st.batchAt = clock.Min(st.batchAt, now.Add(st.cfg.BatchEvery))
@@ -68,8 +68,8 @@ func (st *stream) trimLog() {
 	}
 }
 
-// flush pushes, unless the peer's link is down: then it schedules a rare attempt.
-func (st *stream) flush(now clock.Instant, p *peer) {
+// flushPeer pushes, unless the peer's link is down: then it schedules a rare attempt.
+func (st *stream) flushPeer(now clock.Instant, p *peer) {
 	switch {
 	case !p.down:
 		st.pushEntries(now, p)
@@ -99,7 +99,7 @@ func (st *stream) nextRun(seq uint64) *Deltas {
 	if s := st.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == st.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: st.members.epoch, Floor: st.marks.floor, Horizon: st.marks.horizon, From: seq}
+	m := &Deltas{Epoch: st.members.epoch, Floor: st.barrier.floor, Horizon: st.barrier.horizon, From: seq}
 	for size := 0; ; seq++ {
 		e := st.log.at(seq)
 		if e == nil || size > 0 && size+e.size() > st.cfg.Limits.FrameBytes {
@@ -112,8 +112,8 @@ func (st *stream) nextRun(seq uint64) *Deltas {
 	return m
 }
 
-// resend retransmits the entries after the last one that a peer has acknowledged.
-func (st *stream) resend(now clock.Instant, p *peer) {
+// resendEntries retransmits the entries after the last one that a peer has acknowledged.
+func (st *stream) resendEntries(now clock.Instant, p *peer) {
 	p.resendAt = clock.Never
 	if p.acked+1 >= p.next {
 		// No entry is in flight: the link of this peer was down.
@@ -127,12 +127,12 @@ func (st *stream) resend(now clock.Instant, p *peer) {
 	}
 	st.stats.DeltasResent += p.next - p.acked - 1
 	st.trace(TraceEvent{Kind: TraceResent, Peer: p.id})
-	st.rewind(p)
+	st.rewindPeer(p)
 	p.backoff = min(p.backoff+1, backoffMax)
 	st.pushEntries(now, p)
 }
 
-func (st *stream) rewind(p *peer) { p.next = max(p.acked+1, st.log.first) }
+func (st *stream) rewindPeer(p *peer) { p.next = max(p.acked+1, st.log.first) }
 
 // onDeltas applies a piece of a peer's stream. A refused entry is applied too: the
 // lattice orders it below its successor's writes, anti-entropy would bring it anyway, and
@@ -150,8 +150,8 @@ func (st *stream) onDeltas(p *peer, m *Deltas) {
 	for i, e := range m.Entries {
 		kept = kept || st.disk.keptItems(e.Items)
 		seq := m.From + uint64(i)
-		higher, ok := st.fences.check(p.id, m.Epoch, e.Fence)
-		took := st.values.takeNoting(p, e.Items, func(r Refusal) {
+		higher, ok := st.fences.checkTerm(p.id, m.Epoch, e.Fence)
+		took := st.values.mergeNoting(p, e.Items, func(r Refusal) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
 		})
@@ -166,59 +166,6 @@ func (st *stream) onDeltas(p *peer, m *Deltas) {
 	}
 	ack.Seen, ack.Lo, ack.Hi = t.seen, t.lo, t.hi
 	st.transfers.sendStored(p, ack, kept)
-}
-
-func (ws *writes) onAck(now clock.Instant, p *peer, m *Ack) {
-	ws.stream.noteProgress(now, p, m.Seen, m.Lo, m.Hi)
-	refused := make(map[uint64][]*Refusal, len(m.Refused))
-	for i := range m.Refused {
-		r := &m.Refused[i]
-		refused[r.Seq] = append(refused[r.Seq], r)
-	}
-	// Only the entries From..To count for their writers: the acknowledgement lists all
-	// refused ones among them, but not among those up to Seen.
-	from, to := m.From, m.To
-	if ws.blunder == blunderSeenIsAck {
-		from, to = 0, m.Seen
-	}
-	for i := ws.table.findWrite(from); i < len(ws.table.writes) && ws.table.writes[i].seq <= to; i++ {
-		r := ws.table.writes[i]
-		if r.done || r.phase != writing {
-			continue
-		}
-		if ws.acknowledges(p, r, refused[r.seq]) {
-			r.answers[p.id] = m.Epoch
-			ws.table.proceed(now, r)
-		}
-	}
-}
-
-// acknowledges reports whether a peer's answer counts for a request, and ends the request
-// if the answer refuses its entry with an error.
-func (ws *writes) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) {
-	counts = true
-	for _, ref := range said {
-		switch {
-		case r.done:
-			return false
-		case ref.Why == whyStale:
-			if err := r.lost(ref, p.id); err != nil {
-				ws.table.finish(r, err)
-			}
-			continue
-		case ref.Why == whyAhead:
-			ws.refusedAhead(r, ref, p.id)
-		case ref.Higher > 0 && !ws.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
-			ws.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
-			ws.table.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
-		}
-		counts = false
-	}
-	return counts && !r.done
-}
-
-func (tb *table) findWrite(seq uint64) int {
-	return sort.Search(len(tb.writes), func(i int) bool { return tb.writes[i].seq >= seq })
 }
 
 // noteProgress notes which entries of the own stream a peer has applied.
@@ -237,7 +184,7 @@ func (st *stream) noteProgress(now clock.Instant, p *peer, seen, lo, hi uint64) 
 		p.resendAt = now.Add(st.wait(0))
 	}
 	st.trimLog()
-	st.flush(now, p)
+	st.flushPeer(now, p)
 }
 
 // seenOf returns the applied entries of a node's stream.
@@ -361,3 +308,46 @@ func (t *track) reach(seq uint64) {
 
 // top returns the highest entry applied.
 func (t *track) top() uint64 { return max(t.seen, t.hi) }
+
+// voidLogged removes a key from the own entries that have been logged. None has been
+// sent.
+func (st *stream) voidLogged(key string) {
+	of := func(in Item) bool { return in.Key == key }
+	for i, e := range st.log.entries {
+		if !slices.ContainsFunc(e.Items, of) {
+			continue
+		}
+		st.log.bytes -= e.size()
+		e = &Entry{Fence: e.Fence, Items: slices.DeleteFunc(slices.Clone(e.Items), of)}
+		st.log.bytes += e.size()
+		st.log.entries[i] = e
+	}
+	st.barrier.own = slices.DeleteFunc(st.barrier.own, of)
+}
+
+// seenVector returns the applied entries of every stream, sorted by node.
+func (st *stream) seenVector() []Seen {
+	out := make([]Seen, 0, len(st.tracks)+1)
+	if st.log.last() > 0 {
+		out = append(out, st.seenOf(st.cfg.Self))
+	}
+	for id := range st.tracks {
+		out = append(out, st.seenOf(id))
+	}
+	slices.SortFunc(out, func(a, b Seen) int {
+		if a.Node < b.Node {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// lacksStream reports whether a vector lacks a running stream of which this replica has
+// applied entries: the first entries are still in flight to the vector's sender.
+func (st *stream) lacksStream(vector []Seen) bool {
+	return slices.ContainsFunc(st.seenVector(), func(mine Seen) bool {
+		known := func(s Seen) bool { return s.Node == mine.Node }
+		return mine.Top > 0 && st.members.isPresent(mine.Node) && !slices.ContainsFunc(vector, known)
+	})
+}

@@ -191,7 +191,7 @@ func (tr *transfers) onPartAck(now clock.Instant, p *peer, m *partAck) {
 
 // onPart acknowledges a part, and returns the whole message if the part completes it.
 func (tr *transfers) onPart(now clock.Instant, p *peer, m *Part) (whole Message) {
-	r := tr.receiver(p, m)
+	r := tr.receivingOf(p, m)
 	if r == nil {
 		return nil
 	}
@@ -222,9 +222,9 @@ func (tr *transfers) onPart(now clock.Instant, p *peer, m *Part) (whole Message)
 	return whole
 }
 
-// receiver returns the transfer that a part belongs to, a new one for a first part. When
+// receivingOf returns the transfer that a part belongs to, a new one for a first part. When
 // there are too many, it drops the oldest.
-func (tr *transfers) receiver(p *peer, m *Part) *receiving {
+func (tr *transfers) receivingOf(p *peer, m *Part) *receiving {
 	for _, r := range p.in.open {
 		if r.id == m.Transfer {
 			return r
@@ -386,4 +386,11 @@ func (tr *transfers) unpack(p *peer, m *Packed) Message {
 		tr.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(m.Data), Detail: err.Error()})
 	}
 	return in
+}
+
+// sendStored sends a message, which rests on the disk if kept is true.
+func (tr *transfers) sendStored(p *peer, m Message, kept bool) {
+	tr.onDisk = kept
+	tr.send(p, m)
+	tr.onDisk = false
 }

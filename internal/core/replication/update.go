@@ -20,7 +20,7 @@ type writes struct {
 	clocks    *clocks
 	fences    *fences
 	transfers *transfers
-	marks     *marks
+	barrier   *barrier
 	deletions *deletions
 	disk      *disk
 	values    *values
@@ -33,40 +33,40 @@ type writes struct {
 func (ws *writes) onUpdate(now clock.Instant, u Update) {
 	ws.stats.Updates++
 	ops := u.plannedOps()
-	if err := ws.table.admit(u.Level, u.Fence, len(ops)); err != nil {
+	if err := ws.table.admitRequest(u.Level, u.Fence, len(ops)); err != nil {
 		releaseAll(ops)
-		ws.table.reply(u.ID, nil, err)
+		ws.table.sendReply(u.ID, nil, err)
 		return
 	}
-	plans, err := ws.plan(ops)
+	plans, err := ws.planOps(ops)
 	if err == nil {
 		err = ws.disk.checkUnmixed(ops)
 	}
 	if err != nil {
 		releaseAll(ops)
-		ws.table.reply(u.ID, nil, err)
+		ws.table.sendReply(u.ID, nil, err)
 		return
 	}
 	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: ops,
 		disk: ws.disk.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
 	if !u.Level.Alone() && len(ops) > 0 {
-		ws.table.begin(now, r, u.Deadline)
+		ws.table.addRequest(now, r, u.Deadline)
 		if asks := asksOf(ops, plans); len(asks) > 0 {
 			ws.startStamping(now, r, asks)
 			return
 		}
 	}
-	ws.write(now, r, plans)
+	ws.startWrite(now, r, plans)
 }
 
-// write carries the plans out here and, above level Local, at other members.
-func (ws *writes) write(now clock.Instant, r *request, plans []operation.Plan) {
+// startWrite carries the plans out here and, above level Local, at other members.
+func (ws *writes) startWrite(now clock.Instant, r *request, plans []operation.Plan) {
 	newest := make([]Newest, len(r.ops))
 	for i := range r.ops {
 		var err error
 		if newest[i], err = ws.aboveAll(r, i, &plans[i]); err != nil {
 			releaseAll(r.ops)
-			ws.table.finish(r, err)
+			ws.table.finishRequest(r, err)
 			return
 		}
 	}
@@ -81,7 +81,7 @@ func (ws *writes) write(now clock.Instant, r *request, plans []operation.Plan) {
 			op.base.Release() // applied to the value itself
 		}
 	}
-	entry, echoes := ws.apply(r.ops, plans, newest)
+	entry, echoes := ws.applyPlans(r.ops, plans, newest)
 	releaseAll(r.ops)
 	entry.Fence = r.fence
 	r.echoes = echoes
@@ -92,7 +92,7 @@ func (ws *writes) write(now clock.Instant, r *request, plans []operation.Plan) {
 	if r.level.Alone() || len(r.ops) == 0 || ws.blunder == blunderLocalAck {
 		delete(ws.table.open, r.id)
 		ws.onDisk = r.disk
-		ws.table.reply(r.id, nil, nil)
+		ws.table.sendReply(r.id, nil, nil)
 		ws.onDisk = false
 		return
 	}
@@ -103,14 +103,14 @@ func (ws *writes) write(now clock.Instant, r *request, plans []operation.Plan) {
 		return
 	}
 	r.phase = writing
-	ws.table.restart(now, r)
+	ws.table.startPhase(now, r)
 	ws.table.writes = append(ws.table.writes, r)
-	ws.offer(now, r, false)
+	ws.offerEntry(now, r, false)
 	ws.table.proceed(now, r)
 }
 
-// plan decides all ops before the first is applied.
-func (ws *writes) plan(ops []plannedOp) ([]operation.Plan, error) {
+// planOps decides all ops before the first is applied.
+func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 	l := &ws.cfg.Limits
 	plans := make([]operation.Plan, len(ops))
 	fresh, growth := 0, 0
@@ -168,9 +168,9 @@ func decide(op *plannedOp, it *item) (p operation.Plan, size int, err error) {
 	return p, size, err
 }
 
-// apply carries the plans out here and returns their entry, and the keys that did not
+// applyPlans carries the plans out here and returns their entry, and the keys that did not
 // change.
-func (ws *writes) apply(ops []plannedOp, plans []operation.Plan, newest []Newest) (entry *Entry, echoes []string) {
+func (ws *writes) applyPlans(ops []plannedOp, plans []operation.Plan, newest []Newest) (entry *Entry, echoes []string) {
 	entry = &Entry{}
 	for i := range ops {
 		op := &ops[i]
@@ -228,7 +228,7 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 	fresh := it == nil
 	it = ws.store.obtain(op.Key)
 	if fresh && ws.kept(op.Key) && ws.blunder != blunderNoMinGeneration {
-		it.gen = max(ws.marks.minGeneration, it.gen)
+		it.gen = max(ws.barrier.minGeneration, it.gen)
 	}
 	it.value, it.era = v, era
 	ws.values.noteOwnDots(d)
@@ -242,14 +242,14 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 // returns.
 func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 
-// offer sends a request's entry to the members that it still needs, or to all that can
+// offerEntry sends a request's entry to the members that it still needs, or to all that can
 // count.
-func (ws *writes) offer(now clock.Instant, r *request, all bool) {
+func (ws *writes) offerEntry(now clock.Instant, r *request, all bool) {
 	var to []gossip.NodeID
 	if all {
-		to = ws.table.unanswered(r)
+		to = ws.table.missingAnswers(r)
 	} else {
-		to = targets(ws.members.quorums(r.level), ws.table.counts(r), ws.members.linked)
+		to = targets(ws.members.quorumsFor(r.level), ws.table.counts(r), ws.members.isLinked)
 	}
 	for _, id := range to {
 		p := ws.members.byID[id]
@@ -259,12 +259,12 @@ func (ws *writes) offer(now clock.Instant, r *request, all bool) {
 			ws.stream.pushEntries(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.marks.floor, Horizon: ws.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+				ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but its answer was lost, or it joined after the
 			// entry was logged.
-			ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.marks.floor, Horizon: ws.marks.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }
@@ -299,36 +299,6 @@ type Snapshot struct {
 
 // pins counts the snapshots that hold a value.
 type pins struct{ n int }
-
-// Snapshot returns the state of a key. The caller must release it: with the Update in
-// which it is one of Bases, or by Release.
-func (c *Core) Snapshot(key string) *Snapshot {
-	s := &Snapshot{Key: key}
-	it := c.store.get(key)
-	if it == nil {
-		return s
-	}
-	s.Value, s.era, s.version, s.written = it.value, it.era, it.version, it.written
-	if it.value == nil {
-		return s
-	}
-	if it.pins == nil {
-		it.pins = &pins{}
-		// Build the index of values that do so when they are first read: readers outside
-		// must not, all at the same time.
-		switch m := it.value.(type) {
-		case *crdt.ORMap[string, string]:
-			m.Len()
-		case *crdt.ORMultiMap[string, string]:
-			m.Keys()
-		case *crdt.PNCounterMap[string]:
-			m.Len()
-		}
-	}
-	it.pins.n++
-	s.pins = it.pins
-	return s
-}
 
 // Release ends a snapshot. Idempotent.
 func (s *Snapshot) Release() {
@@ -448,4 +418,53 @@ func (ws *writes) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.P
 		_, _ = v.Join(d)
 	}
 	return d
+}
+
+func (ws *writes) onAck(now clock.Instant, p *peer, m *Ack) {
+	ws.stream.noteProgress(now, p, m.Seen, m.Lo, m.Hi)
+	refused := make(map[uint64][]*Refusal, len(m.Refused))
+	for i := range m.Refused {
+		r := &m.Refused[i]
+		refused[r.Seq] = append(refused[r.Seq], r)
+	}
+	// Only the entries From..To count for their writers: the acknowledgement lists all
+	// refused ones among them, but not among those up to Seen.
+	from, to := m.From, m.To
+	if ws.blunder == blunderSeenIsAck {
+		from, to = 0, m.Seen
+	}
+	for i := ws.table.findWrite(from); i < len(ws.table.writes) && ws.table.writes[i].seq <= to; i++ {
+		r := ws.table.writes[i]
+		if r.done || r.phase != writing {
+			continue
+		}
+		if ws.countsAnswer(p, r, refused[r.seq]) {
+			r.answers[p.id] = m.Epoch
+			ws.table.proceed(now, r)
+		}
+	}
+}
+
+// countsAnswer reports whether a peer's answer counts for a request, and ends the request
+// if the answer refuses its entry with an error.
+func (ws *writes) countsAnswer(p *peer, r *request, said []*Refusal) (counts bool) {
+	counts = true
+	for _, ref := range said {
+		switch {
+		case r.done:
+			return false
+		case ref.Why == whyStale:
+			if err := r.lost(ref, p.id); err != nil {
+				ws.table.finishRequest(r, err)
+			}
+			continue
+		case ref.Why == whyAhead:
+			ws.refusedAhead(r, ref, p.id)
+		case ref.Higher > 0 && !ws.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
+			ws.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
+			ws.table.finishRequest(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
+		}
+		counts = false
+	}
+	return counts && !r.done
 }

@@ -57,7 +57,7 @@ type values struct {
 	*env
 	members   *members
 	clocks    *clocks
-	marks     *marks
+	barrier   *barrier
 	deletions *deletions
 	store     *store
 	// dots is the highest sequence number of a change of this node.
@@ -124,4 +124,135 @@ func checkOwnDots(self gossip.NodeID, v crdt.Value) error {
 		}
 	}
 	return nil
+}
+
+// mergeItems merges items that another replica sent. It returns false if one of them was
+// refused: then this replica must not confirm them.
+func (vs *values) mergeItems(p *peer, items []Item) (ok bool) {
+	return vs.mergeNoting(p, items, func(Refusal) {})
+}
+
+// mergeNoting is take; it calls note with each refusal that the writer of an item must
+// receive.
+func (vs *values) mergeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
+	ok = true
+	vs.barrier.empty = vs.barrier.empty && len(items) == 0
+	for i := range items {
+		err := vs.mergeItem(p, &items[i], func(r Refusal) {
+			r.Item = i
+			note(r)
+		})
+		if err == nil {
+			continue
+		}
+		ok = false
+		e := TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()}
+		if ahead, is := err.(*replicator.AheadError); is {
+			e.Kind = TraceAhead
+			vs.stats.Ahead++
+			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp << tickBits}, Wall: ahead.Wall})
+		} else {
+			vs.stats.Refused++
+		}
+		vs.trace(e)
+	}
+	return ok
+}
+
+// mergeItem merges one item that a peer sent, or one of the own file if from is nil. It
+// calls note with refusals that the writer of the item must receive.
+func (vs *values) mergeItem(from *peer, in *Item, note func(Refusal)) error {
+	if err := vs.checkRoom(in); err != nil {
+		return err
+	}
+	var v crdt.Value
+	if in.Kind != 0 {
+		var err error
+		if v, err = crdt.Decode(in.Kind, in.Bytes); err != nil {
+			return err
+		}
+	}
+	if err := vs.checkClaims(from, v); err != nil {
+		return err
+	}
+	if err := malformed(in, v); err != nil {
+		return err
+	}
+	v, ahead := vs.clocks.admitStamps(from, in.Key, v)
+	if ahead != nil && emptied(v) {
+		return ahead
+	}
+	it := vs.store.obtain(in.Key)
+	if v != nil && it.gen == in.Gen {
+		staleIn(it, v, in.Era, note)
+	}
+	if vs.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
+		if in.Era < it.era {
+			return nil
+		}
+		it.value = nil
+	}
+	if vs.store.absorb(it, in.Gen, in.Era, v) {
+		vs.noteChange(it, v)
+	}
+	if ahead != nil {
+		return ahead
+	}
+	return nil
+}
+
+// checkRoom checks an item of another replica against twice the limits.
+func (vs *values) checkRoom(in *Item) error {
+	l := &vs.cfg.Limits
+	it := vs.store.get(in.Key)
+	switch {
+	case len(in.Key) > l.KeyBytes*2:
+		return &replicator.LimitError{What: "KeyBytes", Limit: 2 * l.KeyBytes, Had: len(in.Key)}
+	case it == nil && vs.store.keys >= 2*l.Keys:
+		return &replicator.LimitError{What: "Keys", Limit: 2 * l.Keys, Had: vs.store.keys}
+	case len(in.Bytes) > 2*l.ValueBytes || it != nil && it.bytes > 2*l.ValueBytes:
+		return &replicator.LimitError{What: "ValueBytes", Limit: 2 * l.ValueBytes, Had: len(in.Bytes)}
+	case vs.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
+		return &replicator.LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: vs.store.bytes}
+	}
+	return nil
+}
+
+// noteChange notes a change: delta was joined with the value; it is nil if the value was
+// deleted.
+func (vs *values) noteChange(it *item, delta crdt.Value) {
+	vs.deletions.noteDeletions(it, delta)
+	vs.reportChange(it)
+}
+
+// reportChange reports a key as changed, once per step.
+func (vs *values) reportChange(it *item) {
+	if vs.out == nil {
+		return // in Restore: no caller has seen an earlier state
+	}
+	if vs.blunder != blunderOwnIdleness || !vs.remote {
+		it.changedAt = vs.now
+	}
+	if it.marked != vs.steps {
+		it.marked = vs.steps
+		vs.out.Changed = append(vs.out.Changed, it.key)
+	}
+}
+
+// removeItem removes an item as if its key had never existed.
+func (vs *values) removeItem(it *item) {
+	if it.value != nil {
+		vs.reportChange(it)
+	}
+	vs.deletions.forget(it.key)
+	vs.store.remove(it)
+}
+
+// full returns the whole state of a key for the wire.
+func full(it *item) Item {
+	out := Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind()}
+	if it.value != nil {
+		out.Bytes = it.value.Append(make([]byte, 0, it.bytes))
+	}
+	return out
 }
