@@ -191,6 +191,9 @@ const (
 	// blunderSettledIsCaughtUp treats a settled view as proof that this replica has
 	// caught up.
 	blunderSettledIsCaughtUp
+	// blunderLateReport counts a peer's report that it has caught up for an exchange before
+	// the report.
+	blunderLateReport
 	// blunderTrustHelpers treats the state of a helper as that of the session's primary
 	// source.
 	blunderTrustHelpers

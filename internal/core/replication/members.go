@@ -143,7 +143,7 @@ func (ms *members) hasCaughtUp() bool {
 		return true
 	}
 	for _, p := range ms.peers {
-		if p.joined >= ms.epoch {
+		if p.joined >= ms.epoch || ms.blunder == blunderLateReport && p.synced >= ms.epoch && p.caughtUp >= ms.epoch {
 			return true
 		}
 	}

@@ -48,6 +48,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderSkipMajority, "a majority is enough after a view that was missed", skippedView},
 		{blunderOldAnswers, "answers from before the view was settled", answerBeforeTheRest},
 		{blunderSettledIsCaughtUp, "settled is caught up", settledNewcomer},
+		{blunderLateReport, "a report counts for an exchange before it", peerThatCatchesUpLater},
 		{blunderTrustHelpers, "helpers are trusted", helpersOfAJoiner},
 		{blunderNoHorizon, "any file is taken in", fileAwayTooLong},
 		{blunderNoMinGeneration, "new durable keys begin at 0", fileWithAForgottenDeletion},

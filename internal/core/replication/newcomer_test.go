@@ -47,6 +47,30 @@ func TestNewcomerFollowsWhoHasCaughtUp(t *testing.T) {
 	}
 }
 
+// peerThatCatchesUpLater: a newcomer exchanges states with 2, which has not caught up. Then
+// 2 receives a value from 1 and reports that it has caught up. The exchange did not hold
+// that value, so the report counts only from the next exchange on.
+func peerThatCatchesUpLater(_ *testing.T, b blunder) string {
+	c := New(Config{Self: 4})
+	c.blunder = b
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6}
+	for id := gossip.NodeID(1); id <= 4; id++ {
+		v.Members = append(v.Members, member(id, gossip.Up))
+	}
+	var fx Effects
+	c.Step(1, ViewChanged{View: v}, &fx)
+	c.Step(1, Received{From: 2, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &fx)
+	c.Step(1, Received{From: 2, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 1}}, &fx)
+	if c.members.caughtUp == v.Epoch {
+		return "caught up by a report after the exchange"
+	}
+	c.Step(1, Received{From: 2, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: c.Digest()}}, &fx)
+	if c.members.caughtUp != v.Epoch {
+		return "not caught up by the exchange after the report"
+	}
+	return ""
+}
+
 // TestSettledWithoutItIsNotCaughtUp: that the voters have caught up ends a newcomer's
 // kept sets, and says nothing about what it holds itself.
 func TestSettledWithoutItIsNotCaughtUp(t *testing.T) {
