@@ -57,7 +57,7 @@ type Config struct {
 	// Epochs means that the term of a fence is the epoch of a view, at most that of its
 	// sender's view. A replica then rejects terms above the epoch of its own view (fence.go).
 	Epochs bool
-	// LeaseValid reports whether this node holds a valid lease (lease.go). Step calls it
+	// LeaseValid reports whether this node holds a valid lease (request.go). Step calls it
 	// when a request at a level other than Local could end; it must be quick. Nil means
 	// that the lease is always valid.
 	LeaseValid func() bool
