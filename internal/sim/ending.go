@@ -90,12 +90,12 @@ func (w *world) enough(in map[int]bool) bool {
 			}
 		}
 	}
-	return w.quorum(w.newest, has) && w.known(in)
+	return w.quorum(w.newest, has) && w.holdsNewest(in)
 }
 
-// known reports whether one of the hosts in the set holds the newest view.
+// holdsNewest reports whether one of the hosts in the set holds the newest view.
 // If none does, a quorum of the newest view also needs a quorum of the view before.
-func (w *world) known(in map[int]bool) bool {
+func (w *world) holdsNewest(in map[int]bool) bool {
 	for _, p := range w.running() {
 		if v := p.member.view; in[p.slot] && v != nil && v.Epoch == w.newest.Epoch && v.Cluster == w.newest.Cluster {
 			return true

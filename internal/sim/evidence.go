@@ -149,12 +149,12 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 		if control {
 			x.up, x.lostAt, x.refusals = true, virtual.Never, 0
 		}
-		l.heard(id)
+		l.withdrawProof(id)
 		p.upperPeer(id, class, true)
 	case transport.Accepted:
 		x.met, x.in = true, true
 		x.inControl = x.inControl || control
-		l.heard(id)
+		l.withdrawProof(id)
 	case transport.Lost:
 		if control {
 			x.up = false
@@ -286,8 +286,8 @@ func (l *links) prove(id nodeID, kind proofKind, why string) {
 	l.p.upperPeer(id, transport.Message, false)
 }
 
-// heard withdraws the proof of a peer's death, unless the proof is final.
-func (l *links) heard(id nodeID) {
+// withdrawProof withdraws the proof of a peer's death, unless the proof is final.
+func (l *links) withdrawProof(id nodeID) {
 	x := l.peers[id]
 	if x == nil {
 		return

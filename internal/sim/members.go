@@ -44,7 +44,6 @@ func (p *proc) startMembership() {
 		DriftPPM: s.driftPPM, Evidence: s.evidence, Partition: s.policy, Seed: p.w.setRand.Uint64(),
 		Authenticated: s.apart, Least: p.least,
 	}
-	p.w.tamperConfig(&cfg)
 	m.core = view.New(cfg, p.now())
 	if p.w.cfg.onView != nil {
 		p.w.cfg.onView(m.core)
@@ -100,16 +99,12 @@ func (p *proc) step(ev view.Event) {
 }
 
 func (p *proc) sendView(s view.Send) {
-	msg := p.w.tamper(p, s.To, s.Msg)
-	if msg == nil {
-		return
-	}
-	p.w.watchView(p, s.To, msg)
-	p.w.event(p, "send", uint64(s.To), func() string { return p.w.name(s.To) + " " + p.w.messageText(msg) })
+	p.w.watchView(p, s.To, s.Msg)
+	p.w.event(p, "send", uint64(s.To), func() string { return p.w.name(s.To) + " " + p.w.messageText(s.Msg) })
 	if s.To == p.node.ID {
-		p.w.fail("S9", "%s sends %T to itself", p.label, msg)
+		p.w.fail("S9", "%s sends %T to itself", p.label, s.Msg)
 	}
-	_ = p.send(s.To, transport.Control, frame{transport.KindView, msg})
+	_ = p.send(s.To, transport.Control, frame{transport.KindView, s.Msg})
 }
 
 // setLease takes a lease that the core gave or withdrew. LeaseValid is asked at

@@ -154,7 +154,7 @@ func (p *proc) handle(from nodeID, f frame) {
 	}
 	p.w.delivered++
 	if !p.w.swarm.datagrams || f.kind != transport.KindView {
-		p.links().heard(from)
+		p.links().withdrawProof(from)
 	}
 	switch f.kind {
 	case transport.KindView:
