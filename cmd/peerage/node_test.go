@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -164,7 +165,11 @@ func TestDrainByCommand(t *testing.T) {
 	}
 	eventually(t, "the other is alone", func() bool {
 		_, body := get(t, "http://"+b.HTTP+"/status")
-		return ready(b) && !strings.Contains(body, a.Node)
+		var st peerage.Status
+		if err := json.Unmarshal([]byte(body), &st); err != nil {
+			t.Fatal(err)
+		}
+		return ready(b) && st.View != nil && len(st.View.Members) == 1
 	})
 	for i := range 50 {
 		if code, body := post(t, fmt.Sprintf("http://%s/v1/counters/x%d/ask", b.HTTP, i), ``); code != http.StatusOK {
