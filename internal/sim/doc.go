@@ -27,8 +27,9 @@
 // neighbours in a ring (faults.go); clients write a register whose last write wins, by clocks
 // that jump (walls.go).
 //
-// Not modelled: codecs, TLS, the bytes of frames, passivation, remembered entities,
-// replicated state (package standby has a simulator of its own), chunks of
+// Not modelled: codecs, TLS, the bytes of frames, flows of the transport (a small frame never
+// passes a large one), messages that no connection carries, passivation, remembered entities,
+// reliable producers, replicated state (package standby has a simulator of its own), chunks of
 // large values, nodes with a role that do not run its types.
 //
 // # A run
