@@ -40,7 +40,6 @@ type Core struct {
 	lineageConflict lineageConflict
 	membership      membership
 	foreign         encounters
-
 	// farewell is set when this node has left as leader and only distributes the last
 	// view.
 	farewell *farewell
@@ -85,6 +84,7 @@ func (c *Core) wireMachines() {
 	c.follower.history, c.follower.holder, c.follower.acceptor = &c.history, &c.holder, &c.acceptor
 	c.campaign.history, c.campaign.evidence, c.campaign.quorums = &c.history, &c.evidence, &c.quorums
 	c.campaign.acceptor, c.campaign.departure, c.campaign.follower = &c.acceptor, &c.departure, &c.follower
+	c.foreign.history, c.foreign.quorums, c.foreign.follower, c.foreign.mayRule = &c.history, &c.quorums, &c.follower, c.mayRule
 	if f := c.farewell; f != nil {
 		f.history, f.evidence, f.quorums = &c.history, &c.evidence, &c.quorums
 	}
@@ -152,7 +152,7 @@ func (c *Core) applyEvent(ev Event) {
 	case Yield:
 		c.onYield(e.Subject, e.Reporter)
 	case ForeignSeen:
-		c.onForeign(e.Cluster, e.Nodes)
+		c.foreign.onForeign(e.Cluster, e.Nodes)
 	}
 }
 
@@ -233,21 +233,25 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 // receiveForeign handles messages between clusters of one name, and those about another
 // cluster.
 func (c *Core) receiveForeign(from gossip.NodeID, msg Message) {
+	c.foreign.changed = false
 	switch m := msg.(type) {
 	case *Encounter:
-		c.onEncounter(from, m)
+		c.foreign.onEncounter(from, m)
 	case *Sighted:
 		if c.leadership != nil && c.view.Member(from) != nil {
-			c.onForeign(m.Cluster, m.Nodes)
+			c.foreign.onForeign(m.Cluster, m.Nodes)
 		}
 	case *Vouch:
-		c.onVouch(from, m)
+		c.foreign.onVouch(from, m)
 	case *Vouched:
-		c.onVouched(from, m)
+		c.foreign.onVouched(from, m)
 	case *Confront:
-		c.onConfront(from, m)
+		c.foreign.onConfront(from, m)
 	case *Confronted:
-		c.onConfronted(from, m)
+		c.foreign.onConfronted(from, m)
+	}
+	if c.foreign.changed {
+		c.requestReview()
 	}
 }
 

@@ -31,6 +31,9 @@ func (f *follower) adoptLeader(id gossip.NodeID, until clock.Instant) bool {
 	return changed
 }
 
+// isLeader reports whether this node leads.
+func (f *follower) isLeader() bool { return f.leader == f.self() }
+
 // joinerAt returns when a joiner without a leader next asks for a newer view, or ends.
 func (f *follower) joinerAt() clock.Instant {
 	end := f.heardAt.Add(f.joinerPatience())

@@ -54,6 +54,12 @@ const (
 // encounters holds a node's state about other clusters of the same name. The zero value
 // is empty.
 type encounters struct {
+	*history
+	quorums  *quorums
+	follower *follower
+	// mayRule reports whether this node leads and may act for its cluster.
+	mayRule func() bool
+
 	// met holds the clusters that this leader exchanges messages with, at most foreignMax.
 	met     map[uint64]*encounter
 	ignored []ignoredSource
@@ -61,6 +67,8 @@ type encounters struct {
 	asked *confrontation
 	// least is the generation that this leader's view must reach before anything else.
 	least uint32
+	// changed is set when the present message may change the contests of the next view.
+	changed bool
 }
 
 // encounter is the leader's state about another cluster.
@@ -92,46 +100,45 @@ type ignoredSource struct {
 }
 
 // contestFor is how long a contest may stay open.
-func (c *Core) contestFor() time.Duration { return max(contestMin, 8*c.cfg.Ping) }
+func (es *encounters) contestFor() time.Duration { return max(contestMin, 8*es.cfg.Ping) }
 
 // onForeign handles a sighting of another cluster of the same name.
-func (c *Core) onForeign(cluster uint64, nodes []gossip.Node) {
-	if c.cfg.Foreign == gossip.ForeignWarn || c.view == nil || cluster == c.view.Cluster || cluster == 0 || len(nodes) == 0 {
+func (es *encounters) onForeign(cluster uint64, nodes []gossip.Node) {
+	if es.cfg.Foreign == gossip.ForeignWarn || es.view == nil || cluster == es.view.Cluster || cluster == 0 || len(nodes) == 0 {
 		return
 	}
 	nodes = bareNodes(nodes)
-	if c.leadership == nil {
-		if c.follower.leader != 0 && c.votes() {
-			c.sendTo(c.follower.leader, &Sighted{Cluster: cluster, Nodes: nodes})
+	if !es.follower.isLeader() {
+		if es.follower.leader != 0 && es.votes() {
+			es.sendTo(es.follower.leader, &Sighted{Cluster: cluster, Nodes: nodes})
 		}
 		return
 	}
-	if e := c.encounter(cluster, nodes); e != nil {
-		c.sendEncounter(e)
+	if e := es.encounter(cluster, nodes); e != nil {
+		es.sendEncounter(e)
 	}
 }
 
 // encounter returns the state about a cluster, nil if it is ignored.
-func (c *Core) encounter(cluster uint64, nodes []gossip.Node) *encounter {
-	f := &c.foreign
-	if y := c.view.Yields(); y != nil && y.Cluster != cluster {
+func (es *encounters) encounter(cluster uint64, nodes []gossip.Node) *encounter {
+	if y := es.view.Yields(); y != nil && y.Cluster != cluster {
 		return nil
 	}
 	for _, n := range nodes {
-		if f.ignores(hostOf(n.Addr), c.now) && c.view.Contest(cluster) == nil {
+		if es.ignores(hostOf(n.Addr), es.now) && es.view.Contest(cluster) == nil {
 			return nil
 		}
 	}
-	e := f.met[cluster]
+	e := es.met[cluster]
 	if e == nil {
-		if len(f.met) >= foreignMax || len(nodes) == 0 {
+		if len(es.met) >= foreignMax || len(nodes) == 0 {
 			return nil
 		}
-		e = &encounter{cluster: cluster, nonce: c.random() | 1, metAt: c.now, vouched: map[gossip.NodeID]bool{}, confirmed: map[gossip.NodeID]bool{}}
-		if f.met == nil {
-			f.met = map[uint64]*encounter{}
+		e = &encounter{cluster: cluster, nonce: es.random() | 1, metAt: es.now, vouched: map[gossip.NodeID]bool{}, confirmed: map[gossip.NodeID]bool{}}
+		if es.met == nil {
+			es.met = map[uint64]*encounter{}
 		}
-		f.met[cluster] = e
+		es.met[cluster] = e
 	}
 	if len(nodes) > 0 {
 		e.nodes = nodes
@@ -139,47 +146,41 @@ func (c *Core) encounter(cluster uint64, nodes []gossip.Node) *encounter {
 	return e
 }
 
-// mayRule reports whether this leader may act for its cluster.
-func (c *Core) mayRule() bool {
-	o := c.leadership
-	return o != nil && o.free && o.leaseUntil.After(c.now)
-}
-
 // sendEncounter sends this cluster's standing to another cluster's leader. While that
 // leader is unknown, it sends to some of the members, which forward the message.
-func (c *Core) sendEncounter(e *encounter) {
-	if !c.mayRule() {
+func (es *encounters) sendEncounter(e *encounter) {
+	if !es.mayRule() {
 		return
 	}
 	m := &Encounter{
-		From: bareNode(c.cfg.Self), Cluster: c.view.Cluster, To: e.cluster, Standing: c.view.Standing,
-		Generation: c.generation, Nodes: c.seniorVoters(), Nonce: e.nonce, Echo: e.theirs,
+		From: bareNode(es.cfg.Self), Cluster: es.view.Cluster, To: e.cluster, Standing: es.view.Standing,
+		Generation: es.generation, Nodes: es.seniorVoters(), Nonce: e.nonce, Echo: e.theirs,
 	}
-	if f := c.view.Contest(e.cluster); f != nil {
+	if f := es.view.Contest(e.cluster); f != nil {
 		m.Verdict = f.Verdict
 		if f.Verdict == gossip.VerdictStands && e.newest != nil {
 			m.Judged = e.newest.Standing
-			if !c.view.Standing.Above(c.view.Cluster, m.Judged, e.cluster) {
+			if !es.view.Standing.Above(es.view.Cluster, m.Judged, e.cluster) {
 				m.Verdict = gossip.VerdictContested
 			}
 		}
 	}
 	targets := []gossip.Node{e.to}
-	if e.to.ID == 0 || c.now.Sub(max(e.heardAt, e.metAt)) > 4*c.cfg.Ping {
+	if e.to.ID == 0 || es.now.Sub(max(e.heardAt, e.metAt)) > 4*es.cfg.Ping {
 		targets = append(targets[:0:0], e.nodes[:min(len(e.nodes), contactsAtOnce)]...)
 		e.nodes = append(slices.Clone(e.nodes[len(targets):]), targets...)
 	}
 	for _, n := range targets {
-		c.out.Learn = append(c.out.Learn, n)
-		c.sendTo(n.ID, m)
+		es.out.Learn = append(es.out.Learn, n)
+		es.sendTo(n.ID, m)
 	}
 }
 
 // seniorVoters lists this cluster's most senior voters, for the other cluster to contact.
-func (c *Core) seniorVoters() []gossip.Node {
+func (es *encounters) seniorVoters() []gossip.Node {
 	var out []gossip.Node
-	for i := range c.view.Members {
-		if m := &c.view.Members[i]; m.Status.Votes() && len(out) < foreignNodesMax {
+	for i := range es.view.Members {
+		if m := &es.view.Members[i]; m.Status.Votes() && len(out) < foreignNodesMax {
 			out = append(out, bareNode(m.Node))
 		}
 	}
@@ -187,85 +188,85 @@ func (c *Core) seniorVoters() []gossip.Node {
 }
 
 // onEncounter handles another leader's message, or forwards it to this cluster's leader.
-func (c *Core) onEncounter(from gossip.NodeID, m *Encounter) {
-	if c.cfg.Foreign == gossip.ForeignWarn || c.view == nil || m.From.ID == 0 || m.Cluster == 0 ||
-		m.Cluster == c.view.Cluster || m.To != c.view.Cluster || c.view.Member(m.From.ID) != nil {
+func (es *encounters) onEncounter(from gossip.NodeID, m *Encounter) {
+	if es.cfg.Foreign == gossip.ForeignWarn || es.view == nil || m.From.ID == 0 || m.Cluster == 0 ||
+		m.Cluster == es.view.Cluster || m.To != es.view.Cluster || es.view.Member(m.From.ID) != nil {
 		return
 	}
-	if c.leadership == nil {
-		if m.Hops < hopsMax && c.follower.leader != 0 && c.follower.leader != from {
+	if !es.follower.isLeader() {
+		if m.Hops < hopsMax && es.follower.leader != 0 && es.follower.leader != from {
 			passed := *m
 			passed.Hops++
-			c.sendTo(c.follower.leader, &passed)
+			es.sendTo(es.follower.leader, &passed)
 		}
 		return
 	}
-	if m.Verdict == gossip.VerdictYields && c.view.Contest(m.Cluster) == nil {
+	if m.Verdict == gossip.VerdictYields && es.view.Contest(m.Cluster) == nil {
 		return // a duplicate
 	}
-	e := c.encounter(m.Cluster, m.Nodes)
-	if e == nil || c.foreign.ignores(hostOf(m.From.Addr), c.now) && c.view.Contest(m.Cluster) == nil {
+	e := es.encounter(m.Cluster, m.Nodes)
+	if e == nil || es.ignores(hostOf(m.From.Addr), es.now) && es.view.Contest(m.Cluster) == nil {
 		return
 	}
 	news := m.Echo != e.nonce || m.Nonce != e.theirs
 	e.to, e.theirs = m.From, m.Nonce
-	c.out.Learn = append(c.out.Learn, m.From)
+	es.out.Learn = append(es.out.Learn, m.From)
 	if m.Echo == e.nonce {
-		e.newest, e.heardAt = m, c.now
-		c.requestReview()
+		e.newest, e.heardAt = m, es.now
+		es.changed = true
 	}
 	if news {
-		c.sendEncounter(e)
+		es.sendEncounter(e)
 	}
 }
 
 // heardRecently reports whether a message of the other leader arrived recently.
-func (e *encounter) heardRecently(c *Core) bool {
-	return e != nil && e.newest != nil && c.now.Sub(e.heardAt) <= 4*c.cfg.Ping
+func (e *encounter) heardRecently(in *env) bool {
+	return e != nil && e.newest != nil && in.now.Sub(e.heardAt) <= 4*in.cfg.Ping
 }
 
 // driveForeign sends a leader's round to the other clusters, and drops those that do not
 // answer.
-func (c *Core) driveForeign() {
-	if len(c.foreign.met) == 0 {
+func (es *encounters) driveForeign() {
+	if len(es.met) == 0 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.foreign.met)) {
-		e := c.foreign.met[id]
-		open := c.view.Contest(id)
+	for _, id := range slices.Sorted(maps.Keys(es.met)) {
+		e := es.met[id]
+		open := es.view.Contest(id)
 		if open == nil {
-			if c.now.Sub(max(e.metAt, e.heardAt)) > c.contestFor() {
-				delete(c.foreign.met, id)
+			if es.now.Sub(max(e.metAt, e.heardAt)) > es.contestFor() {
+				delete(es.met, id)
 			}
 			continue
 		}
-		c.sendEncounter(e)
-		if open.Verdict == gossip.VerdictContested && e.newest != nil && e.newest.Standing.Above(id, c.view.Standing, c.view.Cluster) {
-			c.askVoters(e)
+		es.sendEncounter(e)
+		if open.Verdict == gossip.VerdictContested && e.newest != nil && e.newest.Standing.Above(id, es.view.Standing, es.view.Cluster) {
+			es.askVoters(e)
 		}
 	}
 }
 
 // followForeign makes the leader's encounters match the contests of its view.
-func (c *Core) followForeign(before *gossip.View) {
-	if before != nil && before.Cluster == c.view.Cluster {
+func (es *encounters) followForeign(before *gossip.View) {
+	if before != nil && before.Cluster == es.view.Cluster {
 		for _, f := range before.Foreign {
-			if e := c.foreign.met[f.Cluster]; e != nil && c.view.Contest(f.Cluster) == nil {
-				c.leaveContest(e)
+			if e := es.met[f.Cluster]; e != nil && es.view.Contest(f.Cluster) == nil {
+				es.leaveContest(e)
 			}
 		}
 	}
-	for _, f := range c.view.Foreign {
-		if e := c.encounter(f.Cluster, f.Nodes); e != nil && e.since == 0 {
-			e.since = c.now
+	for _, f := range es.view.Foreign {
+		if e := es.encounter(f.Cluster, f.Nodes); e != nil && e.since == 0 {
+			e.since = es.now
 		}
 	}
 }
 
 // leaveContest drops a cluster whose contest has ended; its source is ignored for a while
 // if nothing was decided.
-func (c *Core) leaveContest(e *encounter) {
-	delete(c.foreign.met, e.cluster)
+func (es *encounters) leaveContest(e *encounter) {
+	delete(es.met, e.cluster)
 	if e.ending == "" {
 		return
 	}
@@ -273,25 +274,25 @@ func (c *Core) leaveContest(e *encounter) {
 	if addr == "" && len(e.nodes) > 0 {
 		addr = e.nodes[0].Addr
 	}
-	wait := c.foreign.ignoreSource(hostOf(addr), c.now)
-	c.traceEvent("contest ended", e.to.ID, fmt.Sprintf("with cluster %016x at %s: %s; ignored for %v", e.cluster, addr, e.ending, wait))
+	wait := es.ignoreSource(hostOf(addr), es.now)
+	es.traceEvent("contest ended", e.to.ID, fmt.Sprintf("with cluster %016x at %s: %s; ignored for %v", e.cluster, addr, e.ending, wait))
 }
 
 // foreignNext returns the contests of the next view, whether they differ from those of
 // the present one, and whether the next view needs a generation above all that were met.
-func (c *Core) foreignNext() (list []gossip.Foreign, changed, above bool) {
-	quiet := len(c.foreign.met) == 0 && len(c.view.Foreign) == 0 && c.foreign.least <= c.view.Epoch.Generation()
-	if quiet || !c.mayRule() {
-		return c.view.Foreign, false, false
+func (es *encounters) foreignNext() (list []gossip.Foreign, changed, above bool) {
+	quiet := len(es.met) == 0 && len(es.view.Foreign) == 0 && es.least <= es.view.Epoch.Generation()
+	if quiet || !es.mayRule() {
+		return es.view.Foreign, false, false
 	}
-	if c.foreign.least > c.view.Epoch.Generation() {
+	if es.least > es.view.Epoch.Generation() {
 		changed, above = true, true
 	}
-	yields := c.view.Yields() != nil
-	for _, f := range c.view.Foreign {
+	yields := es.view.Yields() != nil
+	for _, f := range es.view.Foreign {
 		if !yields {
 			was := f.Verdict
-			if f.Verdict = c.nextVerdict(&f); f.Verdict != was {
+			if f.Verdict = es.nextVerdict(&f); f.Verdict != was {
 				changed = true
 			}
 			if f.Verdict == 0 {
@@ -301,9 +302,9 @@ func (c *Core) foreignNext() (list []gossip.Foreign, changed, above bool) {
 		}
 		list = append(list, f)
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.foreign.met)) {
-		e := c.foreign.met[id]
-		if yields || c.view.Contest(id) != nil || !e.heardRecently(c) || e.ending != "" || len(list) >= foreignMax {
+	for _, id := range slices.Sorted(maps.Keys(es.met)) {
+		e := es.met[id]
+		if yields || es.view.Contest(id) != nil || !e.heardRecently(es.env) || e.ending != "" || len(list) >= foreignMax {
 			continue
 		}
 		list, changed = append(list, gossip.Foreign{Cluster: id, Verdict: gossip.VerdictContested, Nodes: contactsOf(e)}), true
@@ -324,48 +325,48 @@ func contactsOf(e *encounter) []gossip.Node {
 }
 
 // nextVerdict returns the next verdict of an open contest, or 0 to end it.
-func (c *Core) nextVerdict(f *gossip.Foreign) gossip.Verdict {
-	e := c.foreign.met[f.Cluster]
+func (es *encounters) nextVerdict(f *gossip.Foreign) gossip.Verdict {
+	e := es.met[f.Cluster]
 	if e == nil {
 		return f.Verdict
 	}
-	if e.heardRecently(c) && e.newest.Verdict != 0 {
-		mine := c.view.Standing.Above(c.view.Cluster, e.newest.Standing, f.Cluster)
+	if e.heardRecently(es.env) && e.newest.Verdict != 0 {
+		mine := es.view.Standing.Above(es.view.Cluster, e.newest.Standing, f.Cluster)
 		switch {
 		case f.Verdict == gossip.VerdictStands && e.newest.Verdict == gossip.VerdictYields:
 			return 0
 		case mine:
-			if !c.overdue(e) {
+			if !es.overdue(e) {
 				return gossip.VerdictStands
 			}
 		case f.Verdict == gossip.VerdictStands:
 			return gossip.VerdictContested
-		case e.newest.Verdict == gossip.VerdictStands && c.confirmedForeign(e) && (e.newest.Judged == c.view.Standing || c.mutant == mutantYieldsUnjudged):
+		case e.newest.Verdict == gossip.VerdictStands && es.confirmedForeign(e) && (e.newest.Judged == es.view.Standing || es.mutant == mutantYieldsUnjudged):
 			return gossip.VerdictYields
 		}
 	}
-	if c.overdue(e) {
-		e.ending = c.unfinished(e)
+	if es.overdue(e) {
+		e.ending = es.unfinished(e)
 		return 0
 	}
 	return f.Verdict
 }
 
 // overdue reports whether a contest has been open for too long.
-func (c *Core) overdue(e *encounter) bool {
-	return c.mutant != mutantPatientContest && e.since != 0 && c.now.Sub(e.since) > c.contestFor()
+func (es *encounters) overdue(e *encounter) bool {
+	return es.mutant != mutantPatientContest && e.since != 0 && es.now.Sub(e.since) > es.contestFor()
 }
 
 // unfinished returns why a contest was not decided in time.
-func (c *Core) unfinished(e *encounter) string {
+func (es *encounters) unfinished(e *encounter) string {
 	switch {
-	case !e.heardRecently(c):
+	case !e.heardRecently(es.env):
 		return "its leader no longer answers"
 	case e.newest.Verdict == 0:
 		return "it did not enter the contest"
-	case c.view.Standing.Above(c.view.Cluster, e.newest.Standing, e.cluster):
+	case es.view.Standing.Above(es.view.Cluster, e.newest.Standing, e.cluster):
 		return "it should yield, but has not"
-	case e.newest.Verdict != gossip.VerdictStands || e.newest.Judged != c.view.Standing:
+	case e.newest.Verdict != gossip.VerdictStands || e.newest.Judged != es.view.Standing:
 		return "this cluster should yield, but the other has not sent its verdict"
 	}
 	return fmt.Sprintf("this cluster should yield, but %d of its voters have reached %d of the other's members: too few to confirm it",
@@ -373,43 +374,25 @@ func (c *Core) unfinished(e *encounter) string {
 }
 
 // stepForeign updates the contests and the standing of the next view.
-func (c *Core) stepForeign(next *gossip.View) bool {
-	list, changed, above := c.foreignNext()
+func (es *encounters) stepForeign(next *gossip.View) bool {
+	list, changed, above := es.foreignNext()
 	next.Foreign = list
-	if above && c.mutant != mutantKeepsGeneration {
-		for _, f := range c.view.Foreign {
-			if e := c.foreign.met[f.Cluster]; e != nil && e.newest != nil {
-				c.noteGeneration(e.newest.Generation)
+	if above && es.mutant != mutantKeepsGeneration {
+		for _, f := range es.view.Foreign {
+			if e := es.met[f.Cluster]; e != nil && e.newest != nil {
+				es.noteGeneration(e.newest.Generation)
 			}
 		}
-		next.Epoch = gossip.FirstEpoch(max(c.generation+1, c.foreign.least))
+		next.Epoch = gossip.FirstEpoch(max(es.generation+1, es.least))
 		next.TokensFrom = next.Epoch.Generation()
 	}
 	return changed
 }
 
-// rankCluster updates the standing of the next view. It is frozen during a contest.
-func (c *Core) rankCluster(next *gossip.View) {
-	if len(c.view.Foreign) > 0 {
-		return
-	}
-	answered := 0
-	for i := range next.Members {
-		m := &next.Members[i]
-		if p := c.leadership.peers[m.ID]; m.Status.Votes() && (m.ID == c.self() || p != nil && p.t0 != 0 && p.round+1 >= c.leadership.round) {
-			answered++
-		}
-	}
-	next.Standing.Peak = max(next.Standing.Peak, answered)
-	if len(next.Foreign) > 0 && !c.cfg.Authenticated {
-		next.Standing.Size = max(next.Standing.Size, answered)
-	}
-}
-
 // ignores reports whether contests from a host are ignored.
-func (f *encounters) ignores(host string, now clock.Instant) bool {
+func (es *encounters) ignores(host string, now clock.Instant) bool {
 	blocked := 0
-	for _, s := range f.ignored {
+	for _, s := range es.ignored {
 		if now.Before(s.until) {
 			if s.host == host {
 				return true
@@ -421,16 +404,16 @@ func (f *encounters) ignores(host string, now clock.Instant) bool {
 }
 
 // ignoreSource ignores a host for a while, and returns for how long.
-func (f *encounters) ignoreSource(host string, now clock.Instant) time.Duration {
-	i := slices.IndexFunc(f.ignored, func(s ignoredSource) bool { return s.host == host })
+func (es *encounters) ignoreSource(host string, now clock.Instant) time.Duration {
+	i := slices.IndexFunc(es.ignored, func(s ignoredSource) bool { return s.host == host })
 	if i < 0 {
-		if len(f.ignored) >= ignoredMax {
-			f.ignored = slices.DeleteFunc(f.ignored, func(s ignoredSource) bool { return !now.Before(s.until) })
+		if len(es.ignored) >= ignoredMax {
+			es.ignored = slices.DeleteFunc(es.ignored, func(s ignoredSource) bool { return !now.Before(s.until) })
 		}
-		f.ignored = append(f.ignored, ignoredSource{host: host, wait: ignoreFirst / 2})
-		i = len(f.ignored) - 1
+		es.ignored = append(es.ignored, ignoredSource{host: host, wait: ignoreFirst / 2})
+		i = len(es.ignored) - 1
 	}
-	s := &f.ignored[i]
+	s := &es.ignored[i]
 	s.wait = min(2*s.wait, ignoreMost)
 	s.until = now.Add(s.wait)
 	return s.wait

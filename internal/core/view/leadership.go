@@ -115,7 +115,7 @@ func (c *Core) becomeLeader(w way) {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
 	o.now = c.newTally(c.view)
-	c.followForeign(nil)
+	c.foreign.followForeign(nil)
 	for _, id := range slices.Concat(c.evidence.deadMembers()) {
 		// Members that promised were asked about the dead and have no link with them.
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.evidence.witnesses(id), answered: maps.Clone(cand.yes)}
@@ -271,7 +271,7 @@ func (c *Core) sendRound() {
 		c.sendPrepare()
 	}
 	c.driveLeaderLease()
-	c.driveForeign()
+	c.foreign.driveForeign()
 }
 
 // roundMessage returns the present round's message to a member; a ping is stored in p.
@@ -416,4 +416,10 @@ func (o *leadership) onPromised(c *Core, from gossip.NodeID, m *Promised) {
 	}
 	o.prep.yes[from] = true
 	o.prep.found.addPromise(from, m)
+}
+
+// mayRule reports whether this leader may act for its cluster.
+func (c *Core) mayRule() bool {
+	o := c.leadership
+	return o != nil && o.free && o.leaseUntil.After(c.now)
 }

@@ -205,7 +205,7 @@ func (c *Core) followView(before *gossip.View) {
 		o.lastStaleRound = o.round
 	}
 	o.peers[c.self()].epoch = c.view.Epoch
-	c.followForeign(before)
+	c.foreign.followForeign(before)
 	if len(o.joins) > 0 || len(o.leaves) > 0 || len(o.notices) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
@@ -260,7 +260,7 @@ func (c *Core) buildNext() *gossip.View {
 		return nil
 	}
 	next := &gossip.View{Cluster: c.view.Cluster, Origin: c.view.Origin, Epoch: c.view.Epoch + 1, Forks: c.view.Forks, Standing: c.view.Standing, TokensFrom: c.view.TokensFrom}
-	changed := c.stepForeign(next)
+	changed := c.foreign.stepForeign(next)
 	for i := range c.view.Members {
 		m := c.view.Members[i]
 		if why := c.removalCause(&m); why != 0 {
@@ -332,7 +332,7 @@ func (c *Core) mayChange() bool {
 	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
 		return true
 	}
-	if _, changed, _ := c.foreignNext(); changed {
+	if _, changed, _ := c.foreign.foreignNext(); changed {
 		return true
 	}
 	for i := range c.view.Members {
@@ -429,4 +429,22 @@ func causeIf(c gossip.Cause, applies bool) gossip.Cause {
 		return c
 	}
 	return 0
+}
+
+// rankCluster updates the standing of the next view. It is frozen during a contest.
+func (c *Core) rankCluster(next *gossip.View) {
+	if len(c.view.Foreign) > 0 {
+		return
+	}
+	answered := 0
+	for i := range next.Members {
+		m := &next.Members[i]
+		if p := c.leadership.peers[m.ID]; m.Status.Votes() && (m.ID == c.self() || p != nil && p.t0 != 0 && p.round+1 >= c.leadership.round) {
+			answered++
+		}
+	}
+	next.Standing.Peak = max(next.Standing.Peak, answered)
+	if len(next.Foreign) > 0 && !c.cfg.Authenticated {
+		next.Standing.Size = max(next.Standing.Size, answered)
+	}
 }

@@ -27,75 +27,75 @@ type confrontation struct {
 }
 
 // askVoters makes the voters contact the other cluster's members.
-func (c *Core) askVoters(e *encounter) {
+func (es *encounters) askVoters(e *encounter) {
 	m := &Vouch{Cluster: e.cluster, Standing: e.newest.Standing, Nodes: e.newest.Nodes}
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; c.view.Members[i].Status.Votes() && id != c.self() {
-			c.sendTo(id, m)
+	for i := range es.view.Members {
+		if id := es.view.Members[i].ID; es.view.Members[i].Status.Votes() && id != es.self() {
+			es.sendTo(id, m)
 		}
 	}
-	c.confront(m)
+	es.confront(m)
 }
 
 // onVouch contacts another cluster's nodes on the leader's behalf.
-func (c *Core) onVouch(from gossip.NodeID, m *Vouch) {
-	if c.view != nil && from == c.follower.leader && c.votes() && m.Cluster != c.view.Cluster {
-		c.confront(m)
+func (es *encounters) onVouch(from gossip.NodeID, m *Vouch) {
+	if es.view != nil && from == es.follower.leader && es.votes() && m.Cluster != es.view.Cluster {
+		es.confront(m)
 	}
 }
 
-func (c *Core) confront(m *Vouch) {
-	a := c.foreign.asked
+func (es *encounters) confront(m *Vouch) {
+	a := es.asked
 	if a == nil || a.vouch.Cluster != m.Cluster || a.vouch.Standing != m.Standing {
-		a = &confrontation{nonce: c.random() | 1}
-		c.foreign.asked = a
+		a = &confrontation{nonce: es.random() | 1}
+		es.asked = a
 	}
 	a.vouch = m
 	for _, n := range m.Nodes {
 		if !slices.Contains(a.confirmed, n.ID) {
-			c.out.Learn = append(c.out.Learn, n)
-			c.sendTo(n.ID, &Confront{Nonce: a.nonce})
+			es.out.Learn = append(es.out.Learn, n)
+			es.sendTo(n.ID, &Confront{Nonce: a.nonce})
 		}
 	}
 	if len(a.confirmed) > 0 {
-		c.sendVouched(a)
+		es.sendVouched(a)
 	}
 }
 
 // onConfront answers another cluster's node with this node's cluster and standing.
-func (c *Core) onConfront(from gossip.NodeID, m *Confront) {
-	if c.cfg.Foreign == gossip.ForeignMerge && c.votes() {
-		c.sendTo(from, &Confronted{Cluster: c.view.Cluster, Standing: c.view.Standing, Nonce: m.Nonce})
+func (es *encounters) onConfront(from gossip.NodeID, m *Confront) {
+	if es.cfg.Foreign == gossip.ForeignMerge && es.votes() {
+		es.sendTo(from, &Confronted{Cluster: es.view.Cluster, Standing: es.view.Standing, Nonce: m.Nonce})
 	}
 }
 
-func (c *Core) onConfronted(from gossip.NodeID, m *Confronted) {
-	a := c.foreign.asked
-	if a == nil || m.Nonce != a.nonce || m.Cluster != a.vouch.Cluster || m.Standing != a.vouch.Standing || c.view == nil {
+func (es *encounters) onConfronted(from gossip.NodeID, m *Confronted) {
+	a := es.asked
+	if a == nil || m.Nonce != a.nonce || m.Cluster != a.vouch.Cluster || m.Standing != a.vouch.Standing || es.view == nil {
 		return
 	}
 	if slices.Contains(a.confirmed, from) || !slices.ContainsFunc(a.vouch.Nodes, func(n gossip.Node) bool { return n.ID == from }) {
 		return
 	}
 	a.confirmed = append(a.confirmed, from)
-	c.sendVouched(a)
+	es.sendVouched(a)
 }
 
 // sendVouched sends the leader the nodes that have confirmed.
-func (c *Core) sendVouched(a *confrontation) {
-	if c.leadership != nil {
-		c.onVouched(c.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
+func (es *encounters) sendVouched(a *confrontation) {
+	if es.follower.isLeader() {
+		es.onVouched(es.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
 		return
 	}
-	c.sendTo(c.follower.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
+	es.sendTo(es.follower.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
 }
 
 // onVouched counts a voter's report.
-func (c *Core) onVouched(from gossip.NodeID, m *Vouched) {
-	if c.leadership == nil || c.view.Member(from) == nil {
+func (es *encounters) onVouched(from gossip.NodeID, m *Vouched) {
+	if !es.follower.isLeader() || es.view.Member(from) == nil {
 		return
 	}
-	e := c.foreign.met[m.Cluster]
+	e := es.met[m.Cluster]
 	if e == nil || e.newest == nil {
 		return
 	}
@@ -104,15 +104,15 @@ func (c *Core) onVouched(from gossip.NodeID, m *Vouched) {
 			e.vouched[from], e.confirmed[id] = true, true
 		}
 	}
-	c.requestReview()
+	es.changed = true
 }
 
 // confirmedForeign reports whether enough members of a cluster were reached to yield to it.
-func (c *Core) confirmedForeign(e *encounter) bool {
-	if c.mutant == mutantCredulous {
+func (es *encounters) confirmedForeign(e *encounter) bool {
+	if es.mutant == mutantCredulous {
 		return true
 	}
-	if !c.quorums.plain(c.view, func(id gossip.NodeID) bool { return e.vouched[id] }) {
+	if !es.quorums.plain(es.view, func(id gossip.NodeID) bool { return e.vouched[id] }) {
 		return false
 	}
 	seen := 0
@@ -122,10 +122,10 @@ func (c *Core) confirmedForeign(e *encounter) bool {
 		}
 	}
 	need := len(e.newest.Nodes)/2 + 1
-	if !c.cfg.Authenticated {
+	if !es.cfg.Authenticated {
 		voters := 0
-		for i := range c.view.Members {
-			if c.view.Members[i].Status.Votes() {
+		for i := range es.view.Members {
+			if es.view.Members[i].Status.Votes() {
 				voters++
 			}
 		}
