@@ -22,7 +22,7 @@ func leading(n int) (*Core, []gossip.NodeID, clock.Instant) {
 		ids = append(ids, gossip.NodeID(i))
 	}
 	c.adopt0(v, now)
-	c.followView(c.view)
+	c.leadership.followView(c.view)
 	return c, ids, now
 }
 

@@ -228,7 +228,7 @@ func (c *Core) onPromised(from gossip.NodeID, m *Promised) {
 		m = &whole
 	}
 	if o := c.leadership; o != nil && o.ballot == m.Ballot {
-		o.onPromised(c, from, m)
+		c.leadership.recordPromise(from, m)
 		return
 	}
 	c.campaign.countPromise(from, m)

@@ -85,6 +85,11 @@ func (c *Core) wireMachines() {
 	c.campaign.history, c.campaign.evidence, c.campaign.quorums = &c.history, &c.evidence, &c.quorums
 	c.campaign.acceptor, c.campaign.departure, c.campaign.follower = &c.acceptor, &c.departure, &c.follower
 	c.foreign.history, c.foreign.quorums, c.foreign.follower, c.foreign.mayRule = &c.history, &c.quorums, &c.follower, c.mayRule
+	if o := c.leadership; o != nil {
+		o.history, o.evidence, o.quorums, o.acceptor, o.holder = &c.history, &c.evidence, &c.quorums, &c.acceptor, &c.holder
+		o.departure, o.foreign, o.membership = &c.departure, &c.foreign, &c.membership
+		o.wireMachines()
+	}
 	if f := c.farewell; f != nil {
 		f.history, f.evidence, f.quorums = &c.history, &c.evidence, &c.quorums
 	}
@@ -142,7 +147,7 @@ func (c *Core) applyEvent(ev Event) {
 	case Alive:
 		c.evidence.withdrawProof(e.Subject)
 		if c.leadership != nil {
-			delete(c.leadership.doubts, e.Subject)
+			delete(c.leadership.doubts.asked, e.Subject)
 		}
 	case Link:
 		c.silence.signOfLife(e.Subject) // up, or up until now
@@ -178,7 +183,9 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 	case *Ping:
 		c.onPing(from, m)
 	case *Pong:
-		c.onPong(from, m)
+		if c.leadership != nil {
+			c.leadership.onPong(from, m)
+		}
 	case *Accept:
 		c.onAccept(from, m)
 	case *PreVote:
@@ -212,15 +219,20 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 	case *NeedView:
 		c.onNeedView(from)
 	case *LeaveNotice:
-		c.onLeaveNotice(from)
+		if c.leadership != nil {
+			c.leadership.queueNotice(from)
+		}
 	case *YieldRequest:
 		if c.leadership != nil {
 			c.onYield(m.Subject, from)
 		}
 	case *Doubt:
-		c.onDoubt(from, m)
+		c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.evidence.linkedOf(m.Dead)})
 	case *Doubted:
-		c.onDoubted(from, m)
+		if o := c.leadership; o != nil && o.ballot == m.Ballot {
+			o.doubts.onDoubted(from, m)
+			o.reviewNeeded = true
+		}
 	case *Contest:
 		c.onContest(from, m)
 	case *Contested:
@@ -302,7 +314,7 @@ func (c *Core) Deadline() clock.Instant {
 	case c.view == nil:
 		return clock.Min(d, c.joiningDeadline())
 	case c.leadership != nil:
-		return clock.Min(d, c.leaderDeadline())
+		return clock.Min(d, c.leadership.leaderDeadline())
 	case c.campaign.candidacy != nil:
 		return clock.Min(d, c.campaign.candidacy.deadline)
 	}

@@ -132,13 +132,7 @@ func (c *Core) onNeedView(from gossip.NodeID) {
 	case c.campaign.candidacy != nil && c.campaign.candidacy.base == c.view.Epoch && m != nil:
 		c.sendTo(from, c.campaign.candidacyMessage(Whole(c.view)))
 	case c.leadership != nil && m != nil && c.leadership.peers[from] != nil:
-		p := c.leadership.peers[from]
-		p.whole = true
-		c.sendTo(from, c.roundMessage(m, p, &Ping{}))
-		if prep := c.leadership.prep; prep != nil && prep.base == c.view.Epoch && !prep.yes[from] {
-			certain, weak := c.evidence.deadMembers()
-			c.sendTo(from, &Prepare{Ballot: c.leadership.ballot, Base: Whole(c.view), Dead: certain, Weak: weak})
-		}
+		c.leadership.sendWholeView(m)
 	default:
 		c.sendTo(from, &Decided{View: Whole(c.view)})
 	}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -202,58 +201,6 @@ func (e *evidence) linkedOf(ids []gossip.NodeID) []gossip.NodeID {
 	return out
 }
 
-// doubt asks the members for a working link with a member that is proven dead to the
-// leader. A proof concerns one node's connections; another node may have one that works.
-// The question costs a round trip, and at most doubtWait when a member is slow.
-type doubt struct {
-	asked    clock.Instant
-	waiting  []gossip.NodeID
-	answered map[gossip.NodeID]bool
-}
-
-func (c *Core) doubtWait() time.Duration { return c.cfg.Ping / 4 }
-
-// undoubted reports whether no member that answers in time denies a proven death. The
-// first call asks the members.
-func (c *Core) undoubted(id gossip.NodeID) bool {
-	o := c.leadership
-	d := o.doubts[id]
-	if d == nil {
-		d = &doubt{asked: c.now, waiting: c.evidence.witnesses(id), answered: map[gossip.NodeID]bool{}}
-		for _, w := range d.waiting {
-			c.sendTo(w, &Doubt{Ballot: o.ballot, Dead: []gossip.NodeID{id}})
-		}
-		o.doubts[id] = d
-	}
-	missing := slices.ContainsFunc(d.waiting, func(w gossip.NodeID) bool { return !d.answered[w] && c.evidence.proofs[w] == nil })
-	return !missing || !c.now.Before(d.asked.Add(c.doubtWait()))
-}
-
-// outlived reports whether a member whose death is proven holds no lease: it is certainly
-// dead, or its last grant has ended.
-//
-// Its lease is t0 + r on its own clock. A leader measured r <= L after the member sent
-// t0, and that answer arrived here at answeredAt at the latest. Later grants do not
-// extend the lease, since r shrinks as t0 ages. A former leader's grant rests on a round
-// sent before since: a promiser is in both quorums, and its promise to the former leader
-// had ended, or that leader was dead. After the wait the members are asked once more: a
-// link may have been restored meanwhile.
-func (c *Core) outlived(m *gossip.Member) bool {
-	o := c.leadership
-	if c.evidence.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
-		return true
-	}
-	ended := max(o.peers[m.ID].answeredAt, o.since).Add(c.cfg.Lease + c.margin(c.cfg.Lease))
-	if c.now.Before(ended) {
-		return false
-	}
-	if o.doubts[m.ID].asked.Before(ended) {
-		delete(o.doubts, m.ID)
-		return c.undoubted(m.ID)
-	}
-	return true
-}
-
 // witnesses lists the voters that may have a link with a node.
 func (e *evidence) witnesses(id gossip.NodeID) []gossip.NodeID {
 	var out []gossip.NodeID
@@ -264,27 +211,6 @@ func (e *evidence) witnesses(id gossip.NodeID) []gossip.NodeID {
 		}
 	}
 	return out
-}
-
-func (c *Core) onDoubt(from gossip.NodeID, m *Doubt) {
-	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.evidence.linkedOf(m.Dead)})
-}
-
-func (c *Core) onDoubted(from gossip.NodeID, m *Doubted) {
-	o := c.leadership
-	if o == nil || o.ballot != m.Ballot {
-		return
-	}
-	for _, id := range m.Asked {
-		if d := o.doubts[id]; d != nil {
-			d.answered[from] = true
-		}
-	}
-	c.requestReview()
-	c.evidence.deny(m.Hears)
-	for _, id := range m.Hears {
-		delete(o.doubts, id)
-	}
 }
 
 // departed returns the departure of a member whose death is proven or assumed here.
@@ -317,4 +243,108 @@ func (e *evidence) toElectorate(m Message) {
 			e.sendTo(id, m)
 		}
 	}
+}
+
+// AssumeCrash: a node that has held no lease for After assumes that members have crashed
+// if they were silent for as long and it has no link with them. From then on they count
+// as certainly dead: they are not asked, and a total quorum does not need them. The
+// window of other proofs (inWindow) does not apply: it prevents a part from continuing
+// beside a majority, which this policy accepts.
+
+// silence records when each member last gave a sign of life, only for AssumeCrash.
+type silence struct {
+	*history
+	evidence *evidence
+	holder   *leaseHolder
+
+	after time.Duration
+	// since is when this node was first in a view.
+	since clock.Instant
+	// lastSign is the time of a member's last sign of life, or when this node met it.
+	lastSign map[gossip.NodeID]clock.Instant
+}
+
+func newSilence(p gossip.Policy) *silence {
+	if a, ok := p.(gossip.AssumeCrash); ok {
+		return &silence{after: a.After, lastSign: map[gossip.NodeID]clock.Instant{}}
+	}
+	return nil
+}
+
+// signOfLife records a sign of life of a peer and withdraws the assumption of its crash.
+func (s *silence) signOfLife(id gossip.NodeID) {
+	if s == nil {
+		return
+	}
+	if s.view.Member(id) != nil {
+		s.lastSign[id] = s.now
+	}
+	if p := s.evidence.proofs[id]; p != nil && p.assumed {
+		delete(s.evidence.proofs, id)
+		s.traceEvent("not dead after all", id, "")
+	}
+}
+
+// meetMembers starts the silence timers for members of a new view.
+func (s *silence) meetMembers(v *gossip.View) {
+	if s == nil {
+		return
+	}
+	if s.since == 0 {
+		s.since = s.now
+	}
+	heard := make(map[gossip.NodeID]clock.Instant, len(v.Members))
+	for i := range v.Members {
+		id := v.Members[i].ID
+		if heard[id] = s.lastSign[id]; heard[id] == 0 {
+			heard[id] = s.now
+		}
+	}
+	s.lastSign = heard
+}
+
+// servedAt is when this node was last granted a lease. Pings are not enough: a leader
+// that gathers no quorum sends them as well.
+func (s *silence) servedAt() clock.Instant { return max(s.holder.grantedAt, s.since) }
+
+// assumes reports whether silence now counts as death.
+func (s *silence) assumes() bool {
+	return s != nil && s.votes() && !s.holder.lease.Valid(s.now) && !s.now.Before(s.servedAt().Add(s.after))
+}
+
+// driveAssume assumes that silent members are dead, and returns them.
+func (s *silence) driveAssume() (dead []gossip.NodeID) {
+	if !s.assumes() {
+		return nil
+	}
+	for i := range s.view.Members {
+		if id := s.view.Members[i].ID; s.assumable(id) && !s.now.Before(s.lastSign[id].Add(s.after)) {
+			s.evidence.recordProof(id, &proof{at: s.now, reason: "assumed: silent for " + s.after.String(), certain: true, assumed: true})
+			dead = append(dead, id)
+		}
+	}
+	return dead
+}
+
+// assumable reports whether a member may be assumed dead.
+func (s *silence) assumable(id gossip.NodeID) bool {
+	p := s.evidence.proofs[id]
+	return id != s.self() && !s.evidence.links[id] && (p == nil || !p.certain)
+}
+
+// assumeAt returns when driveAssume next has something to do.
+func (s *silence) assumeAt() clock.Instant {
+	if s == nil || !s.votes() {
+		return clock.Never
+	}
+	d := clock.Never
+	for i := range s.view.Members {
+		if id := s.view.Members[i].ID; s.assumable(id) {
+			d = clock.Min(d, s.lastSign[id].Add(s.after))
+		}
+	}
+	if d == clock.Never {
+		return d
+	}
+	return max(d, s.servedAt().Add(s.after), s.holder.lease.Until)
 }

@@ -56,8 +56,8 @@ func cloneOffice(o *leadership) *leadership {
 		return nil
 	}
 	d := *o
-	d.peers, d.doubts = cloneEach(o.peers), cloneEach(o.doubts)
-	for _, q := range d.doubts { // order-free: each is copied by itself
+	d.peers, d.doubts.asked = cloneEach(o.peers), cloneEach(o.doubts.asked)
+	for _, q := range d.doubts.asked { // order-free: each is copied by itself
 		q.answered = maps.Clone(q.answered)
 	}
 	d.leaves, d.notices = maps.Clone(o.leaves), maps.Clone(o.notices)
@@ -70,7 +70,7 @@ func cloneOffice(o *leadership) *leadership {
 		p.accepted = maps.Clone(p.accepted)
 		d.proposal = &p
 	}
-	d.now, d.next = o.now.clone(d.peers), o.next.clone(d.peers)
+	d.current, d.proposed = o.current.clone(d.peers), o.proposed.clone(d.peers)
 	return &d
 }
 
@@ -112,7 +112,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 19}, {reflect.TypeFor[follower](), 7}, {reflect.TypeFor[campaign](), 11}, {reflect.TypeFor[departure](), 7}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 19}, {reflect.TypeFor[follower](), 7}, {reflect.TypeFor[campaign](), 11}, {reflect.TypeFor[departure](), 7}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 21}, {reflect.TypeFor[rounds](), 10}, {reflect.TypeFor[requests](), 6}, {reflect.TypeFor[doubts](), 4}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
 		{reflect.TypeFor[farewell](), 8}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 5},

@@ -166,7 +166,7 @@ func (e *encoder) leadership(o *leadership) {
 	e.bools(o.free, o.reviewNeeded)
 	for i := uint64(0); i < min(o.round, roundsKept); i++ {
 		e.at(o.sentAt(o.round - i))
-		for _, t := range []*tally{o.now, o.next} {
+		for _, t := range []*tally{o.current, o.proposed} {
 			if t != nil {
 				e.i(int64(t.at[(o.round-i)%roundsKept]))
 			}
@@ -184,7 +184,7 @@ func (e *encoder) leadership(o *leadership) {
 		e.id(n.ID)
 	}
 	e.peers(o.peers)
-	e.doubts(o.doubts)
+	e.doubts(o.doubts.asked)
 	e.bool(o.prep != nil)
 	if o.prep != nil {
 		e.u(uint64(o.prep.base))

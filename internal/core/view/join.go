@@ -142,16 +142,11 @@ func (c *Core) onJoinRequest(from gossip.NodeID, m *JoinRequest) {
 		c.sendTo(m.Node.ID, &JoinRefused{Reason: "this incarnation was removed before"})
 		return
 	}
-	if c.view.Member(m.Node.ID) != nil || len(o.joins) >= joinsMax {
+	if c.view.Member(m.Node.ID) != nil {
 		return // the rounds of pings send it the view
 	}
-	if slices.ContainsFunc(o.joins, func(n gossip.Node) bool { return n.ID == m.Node.ID }) {
-		return
-	}
-	o.joins = append(o.joins, m.Node)
-	c.foreign.least = max(c.foreign.least, m.Least)
-	if o.batchAt == 0 {
-		o.batchAt = c.now.Add(c.batchWait())
+	if o.queueJoin(m.Node) {
+		c.foreign.least = max(c.foreign.least, m.Least)
 	}
 }
 
@@ -166,8 +161,8 @@ func (c *Core) onLeave() {
 		return
 	}
 	c.holder.waiveLease()
-	if c.leadership != nil && c.leadership.batchAt == 0 {
-		c.leadership.batchAt = c.now.Add(c.batchWait())
+	if c.leadership != nil {
+		c.leadership.startBatch()
 	}
 }
 
@@ -200,11 +195,62 @@ func (c *Core) onLeaveRequest(from gossip.NodeID) {
 		c.departure.leavers[from] = true // kept for the next leader
 		return
 	}
-	if o.leaves[from] {
+	o.queueLeave(from)
+}
+
+// requests holds the joins and leaves that wait for the leader's next view. They wait for a
+// moment, so that nodes that come or go together share a view.
+type requests struct {
+	*history
+	joins  []gossip.Node
+	leaves map[gossip.NodeID]bool
+	// notices holds the members that announced to leave.
+	notices map[gossip.NodeID]bool
+	// batchAt is when the waiting joins and leaves are proposed.
+	batchAt clock.Instant
+	// raiseAt is until when a joiner that could become up waits for other joiners.
+	raiseAt clock.Instant
+}
+
+// batchWait is how long requests wait for more that share the next view.
+func (q *requests) batchWait() time.Duration { return q.cfg.Ping / 40 }
+
+// startBatch sets the time at which the waiting requests are proposed, unless it is set.
+func (q *requests) startBatch() {
+	if q.batchAt == 0 {
+		q.batchAt = q.now.Add(q.batchWait())
+	}
+}
+
+// queueJoin queues a node that is no member, and reports whether it was not queued before.
+func (q *requests) queueJoin(n gossip.Node) bool {
+	if len(q.joins) >= joinsMax || slices.ContainsFunc(q.joins, func(k gossip.Node) bool { return k.ID == n.ID }) {
+		return false
+	}
+	q.joins = append(q.joins, n)
+	q.startBatch()
+	return true
+}
+
+// queueLeave queues a member that asks to be left out.
+func (q *requests) queueLeave(id gossip.NodeID) {
+	if !q.leaves[id] {
+		q.leaves[id] = true
+		q.startBatch()
+	}
+}
+
+// queueNotice queues a member that announces its leave.
+func (q *requests) queueNotice(id gossip.NodeID) {
+	m := q.view.Member(id)
+	if m == nil || m.Status == gossip.Leaving || q.notices[id] {
 		return
 	}
-	o.leaves[from] = true
-	if o.batchAt == 0 {
-		o.batchAt = c.now.Add(c.batchWait())
-	}
+	q.notices[id] = true
+	q.startBatch()
+}
+
+// turnsLeaving reports whether the next view shows a member as leaving.
+func (q *requests) turnsLeaving(m *gossip.Member) bool {
+	return m.Status == gossip.Up && q.notices[m.ID] && !q.now.Before(q.batchAt)
 }

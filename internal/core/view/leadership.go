@@ -3,6 +3,7 @@ package view
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
@@ -10,6 +11,18 @@ import (
 
 // leadership is the state of a leader.
 type leadership struct {
+	*history
+	evidence   *evidence
+	quorums    *quorums
+	acceptor   *acceptor
+	holder     *leaseHolder
+	departure  *departure
+	foreign    *encounters
+	membership *membership
+	rounds
+	requests
+	doubts doubts
+
 	ballot Ballot
 	// since is when its prepare completed. Each promise was given before that, and after
 	// the promiser's promise to a former leader had ended; the prepare itself may have
@@ -21,66 +34,17 @@ type leadership struct {
 	// prep is the prepare in flight in a view that a carried attempt led to.
 	prep *preparation
 
-	// round is the number of the newest round of pings; sent holds when the newest rounds
-	// were sent.
-	round    uint64
-	sent     [roundsKept]clock.Instant
-	nextPing clock.Instant
-	// now and next count the answers of the current view and of the proposed one.
-	now, next *tally
-	// lastStaleRound is the newest round sent before the current view was committed: rounds up
-	// to it no longer count.
-	lastStaleRound uint64
-	// quorumUntil is the end of the leader lease that the answers would allow even
-	// without free. Until then the leader does not step down, though it may hold no lease
-	// yet.
-	quorumUntil clock.Instant
 	// drivenAt is when the leader was last driven, wokeAt when that happened after a
 	// pause in which it could process no answers.
 	drivenAt, wokeAt clock.Instant
 	// reviewNeeded is set when there may be a reason to change the view.
 	reviewNeeded bool
-	// leaseUntil is the end of the leader lease. Invariant: it never goes back.
-	leaseUntil clock.Instant
-	peers      map[gossip.NodeID]*peer
 
 	proposal *proposal
 	// former is the view before the present one in this leader's term; packed is the
 	// present one as sent to holders of former.
 	former *gossip.View
 	packed *SentView
-
-	joins  []gossip.Node
-	leaves map[gossip.NodeID]bool
-	// notices holds the members that announced to leave.
-	notices map[gossip.NodeID]bool
-	// batchAt is when the waiting joins and leaves are proposed.
-	batchAt clock.Instant
-	// raiseAt is until when a joiner that could become up waits for other joiners.
-	raiseAt clock.Instant
-	doubts  map[gossip.NodeID]*doubt
-}
-
-const roundsKept = 64
-
-// peer is the leader's state about a member.
-type peer struct {
-	// t0 is the member's clock in its newest answer, round the newest it answered.
-	t0    int64
-	round uint64
-	// answeredAt is when that answer arrived; for a member without an answer, when the
-	// leader's term began.
-	answeredAt clock.Instant
-	// epoch is the newest view that the member has acknowledged.
-	epoch       gossip.Epoch
-	unreachable []gossip.NodeID
-	// whole is set when it has requested whole views.
-	whole bool
-	// leaseWithheldSince is since when the leader withholds leases from it although it answers.
-	leaseWithheldSince clock.Instant
-	// now and next report whether it votes in the current view and in the proposed one,
-	// stays whether it is in the proposed one.
-	now, next, stays bool
 }
 
 // preparation is a prepare by a node that already leads.
@@ -93,39 +57,57 @@ type preparation struct {
 // becomeLeader makes this node the leader, after a quorum has answered its prepare.
 func (c *Core) becomeLeader(w way) {
 	cand := c.campaign.candidacy
-	o := &leadership{
-		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, reviewNeeded: true,
-		peers: map[gossip.NodeID]*peer{}, leaves: map[gossip.NodeID]bool{}, notices: map[gossip.NodeID]bool{}, doubts: map[gossip.NodeID]*doubt{},
+	c.leadership, c.follower.leader = newLeadership(cand.ballot, c.now), c.self()
+	c.campaign.endCampaign()
+	c.wireMachines()
+	c.leadership.beginTerm(cand, w)
+}
+
+// newLeadership returns a leadership under a ballot, from now on.
+func newLeadership(ballot Ballot, now clock.Instant) *leadership {
+	return &leadership{
+		ballot: ballot, since: now, drivenAt: now, reviewNeeded: true,
+		rounds:   rounds{nextPing: now, peers: map[gossip.NodeID]*peer{}},
+		requests: requests{leaves: map[gossip.NodeID]bool{}, notices: map[gossip.NodeID]bool{}},
+		doubts:   doubts{ballot: ballot, asked: map[gossip.NodeID]*doubt{}},
 	}
-	if c.mutant == mutantSinceBegan {
+}
+
+// wireMachines gives the leadership's machines those that they work with.
+func (o *leadership) wireMachines() {
+	o.rounds.history, o.requests.history, o.doubts.history = o.history, o.history, o.history
+	o.doubts.evidence = o.evidence
+}
+
+// beginTerm begins the term after the candidacy's promises, in the way that they allow.
+func (o *leadership) beginTerm(cand *candidacy, w way) {
+	if o.mutant == mutantSinceBegan {
 		o.since = cand.began
 	}
-	for i := range c.view.Members {
-		id := c.view.Members[i].ID
-		p := &peer{answeredAt: o.since, now: c.view.Members[i].Status.Votes()}
+	for i := range o.view.Members {
+		id := o.view.Members[i].ID
+		p := &peer{answeredAt: o.since, now: o.view.Members[i].Status.Votes()}
 		if t0, ok := cand.found.t0[id]; ok {
-			p.t0, p.answeredAt, p.epoch = t0, c.now, c.view.Epoch
+			p.t0, p.answeredAt, p.epoch = t0, o.now, o.view.Epoch
 		}
 		o.peers[id] = p
 	}
-	c.leadership, c.follower.leader = o, c.self()
-	c.campaign.endCampaign()
-	maps.Copy(o.leaves, c.departure.leavers)
+	maps.Copy(o.leaves, o.departure.leavers)
 	if len(o.leaves) > 0 {
-		o.batchAt = c.now.Add(c.batchWait())
+		o.startBatch()
 	}
-	o.now = c.newTally(c.view)
-	c.foreign.followForeign(nil)
-	for _, id := range slices.Concat(c.evidence.deadMembers()) {
+	o.current = o.newTally(o.view)
+	o.foreign.followForeign(nil)
+	for _, id := range slices.Concat(o.evidence.deadMembers()) {
 		// Members that promised were asked about the dead and have no link with them.
-		o.doubts[id] = &doubt{asked: cand.began, waiting: c.evidence.witnesses(id), answered: maps.Clone(cand.yes)}
+		o.doubts.asked[id] = &doubt{asked: cand.began, waiting: o.evidence.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
-	c.traceEvent("leads", c.self(), "")
+	o.traceEvent("leads", o.self(), "")
 	switch w {
 	case wayTakeOver:
-		c.takeOver(cand.yes)
+		o.takeOver(cand.yes)
 	case wayCarry:
-		c.carryAttempt(cand.found.attempt)
+		o.carryAttempt(cand.found.attempt)
 	default:
 		o.free = true
 	}
@@ -145,53 +127,72 @@ func (c *Core) stepDown(why string) {
 
 // driveLeader performs the leader's due work and reports whether anything changed.
 func (c *Core) driveLeader() bool {
-	o := c.leadership
-	if c.now.Sub(o.drivenAt) > c.cfg.Lease/2 && c.mutant != mutantStallRemoves {
-		o.wokeAt = c.now
-	}
-	o.drivenAt = c.now
-	c.driveLeaderLease()
-	if c.now.Sub(max(o.quorumUntil, o.since.Add(c.cfg.Lease))) > c.cfg.Lease {
-		c.stepDown("no lease for too long")
-		c.campaign.campaignAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
+	moved, commit, r := c.leadership.advanceTerm()
+	switch {
+	case r != nil:
+		c.resign(r)
+		return true
+	case commit:
+		c.commitProposal()
 		return true
 	}
-	if o.proposal != nil && c.quorums.hopeless(o.proposal.next, o.proposal.emergency, c.evidence.mayLive) && !c.mustTakeOver() {
-		c.letOthersLead()
-		return true
+	return moved
+}
+
+// resignation is the reason for which a leader steps down. It stands again after pause and a
+// random part of spread.
+type resignation struct {
+	reason        string
+	pause, spread time.Duration
+}
+
+// resign steps down for the time that the resignation gives.
+func (c *Core) resign(r *resignation) {
+	c.stepDown(r.reason)
+	c.campaign.campaignAfter = c.now.Add(r.pause + c.upTo(r.spread))
+}
+
+// advanceTerm performs the leader's due work. It reports whether anything changed, and
+// whether the proposal can be committed, or returns the reason to step down.
+func (o *leadership) advanceTerm() (moved, commit bool, r *resignation) {
+	if o.now.Sub(o.drivenAt) > o.cfg.Lease/2 && o.mutant != mutantStallRemoves {
+		o.wokeAt = o.now
 	}
-	if c.mustTakeOver() {
-		c.stepDown("the living are no longer a quorum")
-		c.campaign.campaignAfter = c.now
-		return true
+	o.drivenAt = o.now
+	o.driveLeaderLease()
+	if o.now.Sub(max(o.quorumUntil, o.since.Add(o.cfg.Lease))) > o.cfg.Lease {
+		return true, false, &resignation{"no lease for too long", o.cfg.Ping, o.cfg.Lease}
 	}
-	if o.proposal != nil {
-		if c.driveProposal() {
-			return true
-		}
-	} else if !o.free {
-		if c.drivePreparation() {
-			return true
-		}
-	} else if c.proposeNext() {
-		return true
+	if o.proposal != nil && o.quorums.hopeless(o.proposal.next, o.proposal.emergency, o.evidence.mayLive) && !o.mustTakeOver() {
+		return true, false, o.letOthersLead()
 	}
-	if !c.now.Before(o.nextPing) {
-		c.sendRound()
+	if o.mustTakeOver() {
+		return true, false, &resignation{reason: "the living are no longer a quorum"}
 	}
-	return false
+	switch {
+	case o.proposal != nil:
+		commit = o.driveProposal()
+	case !o.free:
+		moved, r = o.drivePreparation()
+	default:
+		moved = o.proposeNext()
+	}
+	if !moved && !commit && r == nil && !o.now.Before(o.nextPing) {
+		o.sendRound()
+	}
+	return moved, commit, r
 }
 
 // mustTakeOver reports whether only an emergency takeover can continue.
-func (c *Core) mustTakeOver() bool {
-	if len(c.evidence.proofs) == 0 {
+func (o *leadership) mustTakeOver() bool {
+	if len(o.evidence.proofs) == 0 {
 		return false
 	}
-	if p := c.leadership.proposal; p != nil {
+	if p := o.proposal; p != nil {
 		// After one death too many, begin a new takeover, or replace the attempt by one.
-		return c.quorums.hopeless(p.next, p.emergency, c.evidence.mayLive) && c.quorums.total(c.evidence.mayLive)
+		return o.quorums.hopeless(p.next, p.emergency, o.evidence.mayLive) && o.quorums.total(o.evidence.mayLive)
 	}
-	return !c.quorums.plain(c.view, c.evidence.mayLive) && c.quorums.total(c.evidence.mayLive)
+	return !o.quorums.plain(o.view, o.evidence.mayLive) && o.quorums.total(o.evidence.mayLive)
 }
 
 // BeyondHelp reports whether waiting is in vain although the living may be a quorum of
@@ -205,122 +206,93 @@ func (c *Core) BeyondHelp() bool {
 	return a != nil && c.quorums.hopeless(a.next, a.emergency, func(id gossip.NodeID) bool { return !c.evidence.dead(id) }) && !c.quorums.total(c.evidence.mayLive)
 }
 
-// way is the next step after a prepare that a quorum has answered.
-type way uint8
-
-const (
-	// wayAfresh: nothing was uncovered.
-	wayAfresh way = iota
-	// wayCarry: an attempt was uncovered, to be carried on.
-	wayCarry
-	// wayTakeOver: an emergency takeover.
-	wayTakeOver
-	// wayWait: a takeover, once all living members answer.
-	wayWait
-	// wayNone: the uncovered attempt needs dead members, and this node cannot take over.
-	wayNone
-)
-
-// letOthersLead steps down for long enough that another candidate can try.
-func (c *Core) letOthersLead() {
-	c.stepDown("the carried attempt needs dead members")
-	c.campaign.campaignAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
+// letOthersLead resigns for long enough that another candidate can try.
+func (o *leadership) letOthersLead() *resignation {
+	return &resignation{"the carried attempt needs dead members", o.cfg.Lease, o.cfg.Lease}
 }
 
 // leaderDeadline returns when the leader must next be driven.
-func (c *Core) leaderDeadline() clock.Instant {
-	o := c.leadership
+func (o *leadership) leaderDeadline() clock.Instant {
 	d := o.nextPing
-	if o.batchAt.After(c.now) && o.proposal == nil {
+	if o.batchAt.After(o.now) && o.proposal == nil {
 		d = clock.Min(d, o.batchAt)
 	}
-	if o.raiseAt.After(c.now) {
+	if o.raiseAt.After(o.now) {
 		d = clock.Min(d, o.raiseAt)
 	}
-	if o.proposal != nil && o.proposal.notBefore.After(c.now) {
+	if o.proposal != nil && o.proposal.notBefore.After(o.now) {
 		d = clock.Min(d, o.proposal.notBefore)
 	}
-	for _, q := range o.doubts { // order-free: a minimum
-		if at := q.asked.Add(c.doubtWait()); at.After(c.now) {
-			d = clock.Min(d, at)
-		}
-	}
-	return clock.Min(d, c.evidence.evidenceAt())
+	return clock.Min(clock.Min(d, o.doubts.answersDue()), o.evidence.evidenceAt())
 }
 
 // sendRound pings every member; while a proposal is in flight the pings are accepts.
-func (c *Core) sendRound() {
-	o := c.leadership
-	o.round++
-	o.now.openRound(o.round)
-	o.next.openRound(o.round)
-	o.sent[o.round%roundsKept] = c.now
+func (o *leadership) sendRound() {
+	o.beginRound()
 	o.reviewNeeded = true
-	o.nextPing = c.now.Add(c.cfg.Ping)
 	// The leader is also an acceptor and has answered its own round.
-	c.acceptor.guardLeader(c.self())
-	pings := make([]Ping, len(c.view.Members)) // one allocation for all
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if m.ID == c.self() {
+	o.acceptor.guardLeader(o.self())
+	pings := make([]Ping, len(o.view.Members)) // one allocation for all
+	for i := range o.view.Members {
+		m := &o.view.Members[i]
+		if m.ID == o.self() {
 			continue
 		}
-		c.sendTo(m.ID, c.roundMessage(m, o.peers[m.ID], &pings[i]))
+		o.sendTo(m.ID, o.roundMessage(m, o.peers[m.ID], &pings[i]))
 	}
-	if c.mutant != mutantAskOnce {
-		c.sendPrepare()
+	if o.mutant != mutantAskOnce {
+		o.sendPrepare()
 	}
-	c.driveLeaderLease()
-	c.foreign.driveForeign()
+	o.driveLeaderLease()
+	o.foreign.driveForeign()
 }
 
 // roundMessage returns the present round's message to a member; a ping is stored in p.
-func (c *Core) roundMessage(m *gossip.Member, q *peer, p *Ping) Message {
-	o := c.leadership
-	life := o.quorumUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
-	*p = Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
+func (o *leadership) roundMessage(m *gossip.Member, q *peer, p *Ping) Message {
+	life := o.quorumUntil.After(o.now) || o.now.Sub(o.since) < 2*o.cfg.Lease
+	*p = Ping{Ballot: o.ballot, Cluster: o.view.Cluster, Epoch: o.view.Epoch, Round: o.round, Life: life}
 	if m.Status == gossip.Joining {
-		p.Secret = c.membership.secret
+		p.Secret = o.membership.secret
 	}
-	c.fillGrant(p, m, q)
-	if o.proposal != nil && !c.now.Before(o.proposal.notBefore) {
-		a := &Accept{Ping: *p, Base: Whole(c.view), Next: o.proposal.packed, Emergency: o.proposal.emergency}
-		if !q.whole && (q.epoch == c.view.Epoch || m.Joined < c.view.Epoch) {
-			a.Base = c.ref()
+	o.fillGrant(p, m, q)
+	if o.proposal != nil && !o.now.Before(o.proposal.notBefore) {
+		a := &Accept{Ping: *p, Base: Whole(o.view), Next: o.proposal.packed, Emergency: o.proposal.emergency}
+		if !q.whole && (q.epoch == o.view.Epoch || m.Joined < o.view.Epoch) {
+			a.Base = o.ref()
 		}
 		return a
 	}
 	switch {
-	case q.epoch == c.view.Epoch:
+	case q.epoch == o.view.Epoch:
 	case o.former != nil && q.epoch == o.former.Epoch && !q.whole:
 		p.View = o.packed
-	case q.whole || m.Joined >= c.view.Epoch:
-		p.View = Whole(c.view)
+	case q.whole || m.Joined >= o.view.Epoch:
+		p.View = Whole(o.view)
 	default:
-		p.View = c.ref() // it may hold the view, and requests it otherwise
+		p.View = o.ref() // it may hold the view, and requests it otherwise
 	}
 	return p
 }
 
 // sendPrepare retransmits a leader's prepare in flight to the members that have not
 // promised.
-func (c *Core) sendPrepare() {
-	prep := c.leadership.prep
-	if prep == nil || prep.base != c.view.Epoch {
+func (o *leadership) sendPrepare() {
+	prep := o.prep
+	if prep == nil || prep.base != o.view.Epoch {
 		return
 	}
-	msg := &Prepare{Ballot: c.leadership.ballot, Base: c.ref()}
-	msg.Dead, msg.Weak = c.evidence.deadMembers()
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; !prep.yes[id] && c.evidence.mayLive(id) {
-			c.sendTo(id, msg)
+	msg := &Prepare{Ballot: o.ballot, Base: o.ref()}
+	msg.Dead, msg.Weak = o.evidence.deadMembers()
+	for i := range o.view.Members {
+		if id := o.view.Members[i].ID; !prep.yes[id] && o.evidence.mayLive(id) {
+			o.sendTo(id, msg)
 		}
 	}
 }
 
-func (c *Core) onPong(from gossip.NodeID, m *Pong) {
-	o := c.leadership
-	if o == nil || m.Ballot != o.ballot {
+// onPong counts a member's answer to a round.
+func (o *leadership) onPong(from gossip.NodeID, m *Pong) {
+	if m.Ballot != o.ballot {
 		return
 	}
 	p := o.peers[from]
@@ -329,7 +301,7 @@ func (c *Core) onPong(from gossip.NodeID, m *Pong) {
 	}
 	if m.Round >= p.round {
 		o.recordAnswer(from, p, m.Round)
-		p.t0, p.answeredAt, p.unreachable = m.T0, c.now, m.Unreachable
+		p.t0, p.answeredAt, p.unreachable = m.T0, o.now, m.Unreachable
 	}
 	if m.Epoch > p.epoch {
 		p.epoch, p.whole = m.Epoch, false
@@ -340,17 +312,6 @@ func (c *Core) onPong(from gossip.NodeID, m *Pong) {
 	}
 }
 
-// recordAnswer records that a member answered a round.
-func (o *leadership) recordAnswer(id gossip.NodeID, p *peer, round uint64) {
-	if p.now {
-		o.now.moveVoter(id, p.round, round, o.round)
-	}
-	if p.next && o.next != nil {
-		o.next.moveVoter(id, p.round, round, o.round)
-	}
-	p.round = round
-}
-
 // requestReview makes the leader check whether the view must change.
 func (c *Core) requestReview() {
 	if c.leadership != nil {
@@ -358,57 +319,50 @@ func (c *Core) requestReview() {
 	}
 }
 
-// sentAt returns when a round was sent.
-func (o *leadership) sentAt(round uint64) clock.Instant { return o.sent[round%roundsKept] }
-
 // drivePreparation runs the prepare in the view that a carried attempt led to.
-func (c *Core) drivePreparation() bool {
-	o := c.leadership
-	if o.prep == nil || o.prep.base != c.view.Epoch {
-		o.prep = &preparation{base: c.view.Epoch, yes: map[gossip.NodeID]bool{c.self(): true}}
-		o.prep.found.attempt = c.acceptor.attempts[c.view.Epoch]
-		c.sendPrepare()
+func (o *leadership) drivePreparation() (moved bool, r *resignation) {
+	if o.prep == nil || o.prep.base != o.view.Epoch {
+		o.prep = &preparation{base: o.view.Epoch, yes: map[gossip.NodeID]bool{o.self(): true}}
+		o.prep.found.attempt = o.acceptor.attempts[o.view.Epoch]
+		o.sendPrepare()
 	}
 	in := func(id gossip.NodeID) bool { return o.prep.yes[id] }
-	plain := c.quorums.plain(c.view, in)
-	if !plain && !c.quorums.total(in) {
-		return false
+	plain := o.quorums.plain(o.view, in)
+	if !plain && !o.quorums.total(in) {
+		return false, nil
 	}
 	prep := o.prep
-	w := c.quorums.chooseWay(in, plain, prep.found.attempt)
+	w := o.quorums.chooseWay(in, plain, prep.found.attempt)
 	if w == wayWait {
-		return false
+		return false, nil
 	}
 	o.prep = nil
 	switch w {
 	case wayTakeOver:
-		c.takeOver(prep.yes)
+		o.takeOver(prep.yes)
 	case wayCarry:
-		c.carryAttempt(prep.found.attempt)
+		o.carryAttempt(prep.found.attempt)
 	case wayAfresh:
 		o.free, o.reviewNeeded = true, true
-		o.nextPing = c.now
-		c.traceEvent("free", c.self(), "")
+		o.nextPing = o.now
+		o.traceEvent("free", o.self(), "")
 	default:
-		c.letOthersLead()
+		r = o.letOthersLead()
 	}
-	return true
+	return true, r
 }
 
-// onPromised handles a promise to this node as leader.
-func (o *leadership) onPromised(c *Core, from gossip.NodeID, m *Promised) {
+// recordPromise handles a promise to this node as leader.
+func (o *leadership) recordPromise(from gossip.NodeID, m *Promised) {
 	if p := o.peers[from]; p != nil {
-		p.answeredAt, p.epoch = c.now, max(p.epoch, m.Base)
+		p.answeredAt, p.epoch = o.now, max(p.epoch, m.Base)
 		if p.round == 0 {
 			p.t0 = m.T0
 		}
 		o.reviewNeeded = true
 	}
-	c.evidence.deny(m.Hears)
-	for _, id := range m.Hears {
-		delete(o.doubts, id)
-	}
-	for _, d := range o.doubts { // order-free: each gets the same
+	o.doubts.dropDenied(m.Hears)
+	for _, d := range o.doubts.asked { // order-free: each gets the same
 		d.answered[from] = true
 	}
 	if o.prep == nil || o.prep.base != m.Base {
@@ -422,4 +376,65 @@ func (o *leadership) onPromised(c *Core, from gossip.NodeID, m *Promised) {
 func (c *Core) mayRule() bool {
 	o := c.leadership
 	return o != nil && o.free && o.leaseUntil.After(c.now)
+}
+
+// sendWholeView repeats the newest messages to a member, with the whole view.
+func (o *leadership) sendWholeView(m *gossip.Member) {
+	p := o.peers[m.ID]
+	p.whole = true
+	o.sendTo(m.ID, o.roundMessage(m, p, &Ping{}))
+	if o.prep != nil && o.prep.base == o.view.Epoch && !o.prep.yes[m.ID] {
+		certain, weak := o.evidence.deadMembers()
+		o.sendTo(m.ID, &Prepare{Ballot: o.ballot, Base: Whole(o.view), Dead: certain, Weak: weak})
+	}
+}
+
+// driveLeaderLease counts the rounds' answers and renews the leader lease.
+func (o *leadership) driveLeaderLease() {
+	next := o.proposed
+	if o.mutant == mutantLeaseInOneView {
+		next = nil
+	}
+	n := o.current.newestAnswered(next, o.round, o.lastStaleRound)
+	if n == 0 {
+		return
+	}
+	sent := o.sentAt(n)
+	if o.mutant == mutantLeaseFromAck {
+		sent = o.now
+	}
+	until := sent.Add(o.cfg.Lease - o.margin(o.cfg.Lease))
+	if o.free || o.mutant != mutantCarryTires {
+		o.quorumUntil = max(o.quorumUntil, until)
+	}
+	if !o.free && o.mutant != mutantLeaseWhileCarrying {
+		return
+	}
+	first := !o.leaseUntil.After(o.now)
+	if !until.After(o.leaseUntil) || !until.After(o.now) {
+		return
+	}
+	o.leaseUntil = until
+	if first {
+		// Members' leases may have expired meanwhile: they are granted again immediately.
+		o.nextPing = o.now
+		o.traceEvent("leader lease", o.self(), "")
+	}
+	o.holder.adoptLeaderLease(until, sent)
+}
+
+// fillGrant sets the lease that a ping grants a member.
+func (o *leadership) fillGrant(p *Ping, m *gossip.Member, peer *peer) {
+	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(o.now) {
+		return
+	}
+	if !o.free && o.mutant != mutantLeaseWhileCarrying {
+		return
+	}
+	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || o.evidence.dead(m.ID) || o.proposal != nil && !peer.stays
+	if leftOut && o.mutant != mutantLeaseToRemoved {
+		return
+	}
+	left := o.leaseUntil.Sub(o.now)
+	p.Echo, p.Remaining = peer.t0, max(left-o.margin(left), 0)
 }

@@ -1,9 +1,6 @@
 package view
 
-import (
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/clock"
-)
+import "github.com/peerage-go/peerage/internal/clock"
 
 // Leases, and why at most one node at a time may act on a member's place.
 //
@@ -76,41 +73,6 @@ func (h *leaseHolder) adoptLease(l Lease, t0 clock.Instant) {
 	h.out.Lease = &l
 }
 
-// driveLeaderLease counts the rounds' answers and renews the leader lease.
-func (c *Core) driveLeaderLease() {
-	o := c.leadership
-	next := o.next
-	if c.mutant == mutantLeaseInOneView {
-		next = nil
-	}
-	n := o.now.newestAnswered(next, o.round, o.lastStaleRound)
-	if n == 0 {
-		return
-	}
-	sent := o.sentAt(n)
-	if c.mutant == mutantLeaseFromAck {
-		sent = c.now
-	}
-	until := sent.Add(c.cfg.Lease - c.margin(c.cfg.Lease))
-	if o.free || c.mutant != mutantCarryTires {
-		o.quorumUntil = max(o.quorumUntil, until)
-	}
-	if !o.free && c.mutant != mutantLeaseWhileCarrying {
-		return
-	}
-	first := !o.leaseUntil.After(c.now)
-	if !until.After(o.leaseUntil) || !until.After(c.now) {
-		return
-	}
-	o.leaseUntil = until
-	if first {
-		// Members' leases may have expired meanwhile: they are granted again immediately.
-		o.nextPing = c.now
-		c.traceEvent("leader lease", c.self(), "")
-	}
-	c.holder.adoptLeaderLease(until, sent)
-}
-
 // adoptLeaderLease adopts the leader lease until the given end, by the round of sent.
 func (h *leaseHolder) adoptLeaderLease(until, sent clock.Instant) {
 	h.grantedAt = max(h.grantedAt, sent)
@@ -138,21 +100,4 @@ func (h *leaseHolder) dropLease() {
 func (h *leaseHolder) waiveLease() {
 	h.waived = true
 	h.dropLease()
-}
-
-// fillGrant sets the lease that a ping grants a member.
-func (c *Core) fillGrant(p *Ping, m *gossip.Member, peer *peer) {
-	o := c.leadership
-	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(c.now) {
-		return
-	}
-	if !o.free && c.mutant != mutantLeaseWhileCarrying {
-		return
-	}
-	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || c.evidence.dead(m.ID) || o.proposal != nil && !peer.stays
-	if leftOut && c.mutant != mutantLeaseToRemoved {
-		return
-	}
-	left := o.leaseUntil.Sub(c.now)
-	p.Echo, p.Remaining = peer.t0, max(left-c.margin(left), 0)
 }

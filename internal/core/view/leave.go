@@ -34,7 +34,7 @@ func (c *Core) driveAnnounce() bool {
 	if !c.departure.sendNotice(c.follower.leader) || c.leadership == nil {
 		return false
 	}
-	c.onLeaveNotice(c.self())
+	c.leadership.queueNotice(c.self())
 	return true
 }
 
@@ -51,23 +51,6 @@ func (d *departure) sendNotice(leader gossip.NodeID) bool {
 // announces reports whether this node still waits for a view that shows it as leaving.
 func (d *departure) announces() bool {
 	return d.announced && !d.leaving && d.view != nil && d.status == gossip.Up
-}
-
-func (c *Core) onLeaveNotice(from gossip.NodeID) {
-	o := c.leadership
-	m := c.view.Member(from)
-	if o == nil || m == nil || m.Status == gossip.Leaving || o.notices[from] {
-		return
-	}
-	o.notices[from] = true
-	if o.batchAt == 0 {
-		o.batchAt = c.now.Add(c.batchWait())
-	}
-}
-
-// turnsLeaving reports whether the next view shows a member as leaving.
-func (c *Core) turnsLeaving(m *gossip.Member) bool {
-	return m.Status == gossip.Up && c.leadership.notices[m.ID] && !c.now.Before(c.leadership.batchAt)
 }
 
 // requestLeave sends the leave request to the leader, or to all members if there is none, at

@@ -17,23 +17,30 @@ func (c *Core) onYield(subject, reporter gossip.NodeID) {
 		}
 		return
 	}
-	subjectPeer, reporterPeer := c.leadership.peers[subject], c.leadership.peers[reporter]
+	if r := c.leadership.withholdLease(subject, reporter); r != nil {
+		c.resign(r)
+	}
+}
+
+// withholdLease stops renewing the lease of one of two members that cannot work together. If
+// that is this leader, it returns its resignation.
+func (o *leadership) withholdLease(subject, reporter gossip.NodeID) *resignation {
+	subjectPeer, reporterPeer := o.peers[subject], o.peers[reporter]
 	if subjectPeer != nil && subjectPeer.leaseWithheldSince != 0 || reporterPeer != nil && reporterPeer.leaseWithheldSince != 0 {
-		return // one of the two is already being removed
+		return nil // one of the two is already being removed
 	}
-	if subject == reporter || c.view.Member(subject) == nil || c.view.Member(reporter) == nil {
-		return
+	if subject == reporter || o.view.Member(subject) == nil || o.view.Member(reporter) == nil {
+		return nil
 	}
-	loser := c.memberToRemove(subject, reporter)
-	c.traceEvent("yields", loser, "cannot work with "+otherOf(loser, subject, reporter).String())
-	if loser == c.self() {
-		c.stepDown("has fewer working links than a member")
-		c.campaign.campaignAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
-		return
+	loser := o.memberToRemove(subject, reporter)
+	o.traceEvent("yields", loser, "cannot work with "+otherOf(loser, subject, reporter).String())
+	if loser == o.self() {
+		return &resignation{reason: "has fewer working links than a member", pause: 2*o.cfg.Lease + o.cfg.RemoveAfter}
 	}
-	if p := c.leadership.peers[loser]; p != nil {
-		p.leaseWithheldSince = c.now
+	if p := o.peers[loser]; p != nil {
+		p.leaseWithheldSince = o.now
 	}
+	return nil
 }
 
 func otherOf(id, a, b gossip.NodeID) gossip.NodeID {
@@ -44,16 +51,16 @@ func otherOf(id, a, b gossip.NodeID) gossip.NodeID {
 }
 
 // memberToRemove returns the one of two members that must go.
-func (c *Core) memberToRemove(a, b gossip.NodeID) gossip.NodeID {
-	la, lb := c.workingLinks(a), c.workingLinks(b)
+func (o *leadership) memberToRemove(a, b gossip.NodeID) gossip.NodeID {
+	la, lb := o.workingLinks(a), o.workingLinks(b)
 	if la != lb {
 		if la < lb {
 			return a
 		}
 		return b
 	}
-	for i := range c.view.Members { // the first found is the senior one
-		switch c.view.Members[i].ID {
+	for i := range o.view.Members { // the first found is the senior one
+		switch o.view.Members[i].ID {
 		case a:
 			return b
 		case b:
@@ -65,11 +72,11 @@ func (c *Core) memberToRemove(a, b gossip.NodeID) gossip.NodeID {
 
 // workingLinks counts the voters with which a member has a link that neither side
 // reports as broken.
-func (c *Core) workingLinks(id gossip.NodeID) int {
+func (o *leadership) workingLinks(id gossip.NodeID) int {
 	n := 0
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if m.ID != id && m.Status.Votes() && c.heardLately(m.ID) && !c.reportsUnreachable(m.ID, id) && !c.reportsUnreachable(id, m.ID) {
+	for i := range o.view.Members {
+		m := &o.view.Members[i]
+		if m.ID != id && m.Status.Votes() && o.heardLately(m.ID) && !o.reportsUnreachable(m.ID, id) && !o.reportsUnreachable(id, m.ID) {
 			n++
 		}
 	}
@@ -78,19 +85,19 @@ func (c *Core) workingLinks(id gossip.NodeID) int {
 
 // heardLately reports whether a member counts in workingLinks. Dead and silent members do
 // not: only some members have detected that their links with these are broken.
-func (c *Core) heardLately(id gossip.NodeID) bool {
-	if id == c.self() {
+func (o *leadership) heardLately(id gossip.NodeID) bool {
+	if id == o.self() {
 		return true
 	}
-	p := c.leadership.peers[id]
-	return p != nil && !c.evidence.dead(id) && c.now.Sub(p.answeredAt) < c.cfg.Lease
+	p := o.peers[id]
+	return p != nil && !o.evidence.dead(id) && o.now.Sub(p.answeredAt) < o.cfg.Lease
 }
 
 // reportsUnreachable reports whether a cannot reach b, by a's own report.
-func (c *Core) reportsUnreachable(a, b gossip.NodeID) bool {
-	list := c.evidence.unreachable
-	if a != c.self() {
-		p := c.leadership.peers[a]
+func (o *leadership) reportsUnreachable(a, b gossip.NodeID) bool {
+	list := o.evidence.unreachable
+	if a != o.self() {
+		p := o.peers[a]
 		if p == nil {
 			return true
 		}

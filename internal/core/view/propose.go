@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
@@ -45,23 +44,21 @@ type proposal struct {
 }
 
 // beginProposal installs a proposal, and sends it immediately unless notBefore delays it.
-func (c *Core) beginProposal(p *proposal) {
-	o := c.leadership
-	p.base, p.accepted, p.packed = c.view.Epoch, map[gossip.NodeID]bool{}, c.packView(p.next, c.view)
-	c.countBoth(p.next)
+func (o *leadership) beginProposal(p *proposal) {
+	p.base, p.accepted, p.packed = o.view.Epoch, map[gossip.NodeID]bool{}, o.packView(p.next, o.view)
+	o.countBoth(p.next)
 	o.proposal, o.prep, o.batchAt, o.raiseAt = p, nil, 0, 0
-	c.noteGeneration(p.next.Epoch.Generation())
-	if c.now.Before(p.notBefore) {
+	o.noteGeneration(p.next.Epoch.Generation())
+	if o.now.Before(p.notBefore) {
 		return
 	}
-	c.acceptOwn()
-	c.traceEvent("proposes", 0, p.next.Epoch.String())
-	c.sendRound()
+	o.acceptOwn()
+	o.traceEvent("proposes", 0, p.next.Epoch.String())
+	o.sendRound()
 }
 
 // countBoth counts the answers in the proposed view as well.
-func (c *Core) countBoth(next *gossip.View) {
-	o := c.leadership
+func (o *leadership) countBoth(next *gossip.View) {
 	for _, p := range o.peers { // order-free: each is set by itself
 		p.next, p.stays = false, false
 	}
@@ -71,44 +68,44 @@ func (c *Core) countBoth(next *gossip.View) {
 			p.stays, p.next = true, m.Status.Votes()
 		}
 	}
-	o.next = c.newTally(next)
+	o.proposed = o.newTally(next)
 }
 
-func (c *Core) acceptOwn() {
-	p := c.leadership.proposal
-	c.acceptor.storeAttempt(p.base, &attempt{ballot: c.leadership.ballot, next: p.next, emergency: p.emergency})
-	p.accepted[c.self()] = true
+func (o *leadership) acceptOwn() {
+	p := o.proposal
+	o.acceptor.storeAttempt(p.base, &attempt{ballot: o.ballot, next: p.next, emergency: p.emergency})
+	p.accepted[o.self()] = true
 }
 
 // carryAttempt proposes another leader's attempt. A removal for silence waits until the removed
 // members can no longer take over by their proofs (inWindow).
-func (c *Core) carryAttempt(a *attempt) {
+func (o *leadership) carryAttempt(a *attempt) {
 	p := &proposal{next: a.next, emergency: a.emergency, carried: true}
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; a.next.Member(id) == nil && c.evidence.mayLive(id) {
-			p.notBefore = c.removeFrom(c.leadership.since)
+	for i := range o.view.Members {
+		if id := o.view.Members[i].ID; a.next.Member(id) == nil && o.evidence.mayLive(id) {
+			p.notBefore = o.removeFrom(o.since)
 		}
 	}
-	c.traceEvent("carries", a.ballot.Node, fmt.Sprintf("to %v", a.next.Epoch))
-	c.beginProposal(p)
+	o.traceEvent("carries", a.ballot.Node, fmt.Sprintf("to %v", a.next.Epoch))
+	o.beginProposal(p)
 }
 
 // takeOver proposes the view of an emergency takeover: the members that answered, in a
 // generation above all generations met, so that no epoch, term or token of the dead
 // members is ever used again.
-func (c *Core) takeOver(answered map[gossip.NodeID]bool) {
-	generation := c.generation + 1
-	if c.mutant == mutantViewGeneration {
-		generation = c.view.Epoch.Generation() + 1
+func (o *leadership) takeOver(answered map[gossip.NodeID]bool) {
+	generation := o.generation + 1
+	if o.mutant == mutantViewGeneration {
+		generation = o.view.Epoch.Generation() + 1
 	}
-	next := &gossip.View{Cluster: c.view.Cluster, Origin: c.view.Origin, Epoch: gossip.FirstEpoch(generation), Standing: c.view.Standing, TokensFrom: c.view.TokensFrom, Foreign: c.view.Foreign}
-	if c.mutant == mutantEmergencyNextEpoch {
-		next.Epoch = c.view.Epoch + 1
+	next := &gossip.View{Cluster: o.view.Cluster, Origin: o.view.Origin, Epoch: gossip.FirstEpoch(generation), Standing: o.view.Standing, TokensFrom: o.view.TokensFrom, Foreign: o.view.Foreign}
+	if o.mutant == mutantEmergencyNextEpoch {
+		next.Epoch = o.view.Epoch + 1
 	}
-	for i := range c.view.Members {
-		m := c.view.Members[i]
+	for i := range o.view.Members {
+		m := o.view.Members[i]
 		if !answered[m.ID] {
-			next.Out = append(next.Out, c.evidence.departed(m.ID))
+			next.Out = append(next.Out, o.evidence.departed(m.ID))
 			continue
 		}
 		if m.Status == gossip.Joining {
@@ -116,27 +113,23 @@ func (c *Core) takeOver(answered map[gossip.NodeID]bool) {
 		}
 		next.Members = append(next.Members, m)
 	}
-	next.Forks = withFork(c.view.Forks, gossip.Fork{From: c.view.Epoch, To: next.Epoch, Kept: len(next.Members), By: c.self()})
-	c.traceEvent("emergency takeover", c.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(c.view.Members)))
-	c.beginProposal(&proposal{next: next, emergency: true})
+	next.Forks = withFork(o.view.Forks, gossip.Fork{From: o.view.Epoch, To: next.Epoch, Kept: len(next.Members), By: o.self()})
+	o.traceEvent("emergency takeover", o.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(o.view.Members)))
+	o.beginProposal(&proposal{next: next, emergency: true})
 }
 
-// driveProposal commits when both quorums have accepted.
-func (c *Core) driveProposal() bool {
-	p := c.leadership.proposal
-	if c.now.Before(p.notBefore) {
+// driveProposal reports whether both quorums have accepted.
+func (o *leadership) driveProposal() bool {
+	p := o.proposal
+	if o.now.Before(p.notBefore) {
 		return false
 	}
-	if !p.accepted[c.self()] {
-		c.acceptOwn()
-		c.sendRound()
+	if !p.accepted[o.self()] {
+		o.acceptOwn()
+		o.sendRound()
 	}
 	in := func(id gossip.NodeID) bool { return p.accepted[id] }
-	if !c.quorums.carriesStep(p, in) {
-		return false
-	}
-	c.commitProposal()
-	return true
+	return o.quorums.carriesStep(p, in)
 }
 
 // commitProposal adopts the proposed view and sends it to all members.
@@ -157,85 +150,81 @@ func (c *Core) commitProposal() {
 	}
 	c.adoptView(tell)
 	if c.ended {
-		c.sendDecided(tell)
+		o.sendDecided(tell)
 		return
 	}
 	o.free = !p.carried
-	c.followView(before)
-	c.sendRound()
+	o.followView(before)
+	o.sendRound()
 }
 
 // sendDecided sends a carried view that leaves this leader out to its members, before the
 // leader ends.
-func (c *Core) sendDecided(v *gossip.View) {
+func (o *leadership) sendDecided(v *gossip.View) {
 	for i := range v.Members {
-		c.sendTo(v.Members[i].ID, &Decided{View: Whole(v)})
+		o.sendTo(v.Members[i].ID, &Decided{View: Whole(v)})
 	}
 }
 
 // followView makes the leader's per-member state match the new view.
-func (c *Core) followView(before *gossip.View) {
-	o := c.leadership
-	o.former, o.packed = before, c.packView(c.view, before)
+func (o *leadership) followView(before *gossip.View) {
+	o.former, o.packed = before, o.packView(o.view, before)
 	for i := range before.Members {
 		id := before.Members[i].ID
-		if c.view.Member(id) == nil {
+		if o.view.Member(id) == nil {
 			delete(o.peers, id)
 			delete(o.leaves, id)
 			delete(o.notices, id)
-			delete(o.doubts, id)
+			delete(o.doubts.asked, id)
 		}
 	}
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
+	for i := range o.view.Members {
+		m := &o.view.Members[i]
 		if o.peers[m.ID] == nil {
-			o.peers[m.ID] = &peer{answeredAt: c.now}
+			o.peers[m.ID] = &peer{answeredAt: o.now}
 		}
 	}
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
+	for i := range o.view.Members {
+		m := &o.view.Members[i]
 		p := o.peers[m.ID]
 		p.now, p.next, p.stays = m.Status.Votes(), false, false
 		if m.Status == gossip.Leaving {
 			delete(o.notices, m.ID)
 		}
 	}
-	o.now, o.next, o.reviewNeeded = c.newTally(c.view), nil, true
-	if c.mutant != mutantOldRounds {
+	o.current, o.proposed, o.reviewNeeded = o.newTally(o.view), nil, true
+	if o.mutant != mutantOldRounds {
 		o.lastStaleRound = o.round
 	}
-	o.peers[c.self()].epoch = c.view.Epoch
-	c.foreign.followForeign(before)
+	o.peers[o.self()].epoch = o.view.Epoch
+	o.foreign.followForeign(before)
 	if len(o.joins) > 0 || len(o.leaves) > 0 || len(o.notices) > 0 {
-		o.batchAt = c.now.Add(c.batchWait())
+		o.batchAt = o.now.Add(o.batchWait())
 	}
 }
 
-func (c *Core) batchWait() time.Duration { return c.cfg.Ping / 40 }
-
 // removeFrom returns when a leader may remove a member for silence that began at since.
-func (c *Core) removeFrom(since clock.Instant) clock.Instant {
-	if c.mutant == mutantEarlyRemoval {
-		return since.Add(c.cfg.Ping)
+func (o *leadership) removeFrom(since clock.Instant) clock.Instant {
+	if o.mutant == mutantEarlyRemoval {
+		return since.Add(o.cfg.Ping)
 	}
-	return since.Add(c.cfg.RemoveAfter + c.margin(c.cfg.RemoveAfter))
+	return since.Add(o.cfg.RemoveAfter + o.margin(o.cfg.RemoveAfter))
 }
 
 // proposeNext begins the next view if there is a reason for one, and if a living plain quorum
 // of it has answered the last round: a view that cannot act is worse than a late one.
-func (c *Core) proposeNext() bool {
-	o := c.leadership
+func (o *leadership) proposeNext() bool {
 	// Return early without a reason to change, and without a quorum: proposeNext is called at
 	// every answer to a ping.
-	due := o.batchAt != 0 && !c.now.Before(o.batchAt) || o.raiseAt != 0 && !c.now.Before(o.raiseAt)
-	if !o.reviewNeeded && !due && len(c.evidence.proofs) == 0 {
+	due := o.batchAt != 0 && !o.now.Before(o.batchAt) || o.raiseAt != 0 && !o.now.Before(o.raiseAt)
+	if !o.reviewNeeded && !due && len(o.evidence.proofs) == 0 {
 		return false
 	}
-	if o.now.newestAnswered(nil, o.round, max(o.round, 2)-2) == 0 && o.round > 0 {
+	if o.current.newestAnswered(nil, o.round, max(o.round, 2)-2) == 0 && o.round > 0 {
 		return false
 	}
 	o.reviewNeeded = false
-	next := c.buildNext()
+	next := o.buildNext()
 	if next == nil {
 		if due {
 			o.batchAt, o.raiseAt = 0, 0
@@ -244,74 +233,72 @@ func (c *Core) proposeNext() bool {
 	}
 	answered := func(id gossip.NodeID) bool {
 		p := o.peers[id]
-		return id == c.self() || p != nil && p.round+1 >= o.round && p.t0 != 0 && !c.evidence.dead(id)
+		return id == o.self() || p != nil && p.round+1 >= o.round && p.t0 != 0 && !o.evidence.dead(id)
 	}
-	if !c.quorums.plain(next, answered) || !c.quorums.plain(c.view, answered) {
+	if !o.quorums.plain(next, answered) || !o.quorums.plain(o.view, answered) {
 		return false
 	}
-	c.beginProposal(&proposal{next: next})
+	o.beginProposal(&proposal{next: next})
 	return true
 }
 
 // buildNext returns the next view, nil if nothing changes now.
-func (c *Core) buildNext() *gossip.View {
-	o := c.leadership
-	if !c.mayChange() {
+func (o *leadership) buildNext() *gossip.View {
+	if !o.mayChange() {
 		return nil
 	}
-	next := &gossip.View{Cluster: c.view.Cluster, Origin: c.view.Origin, Epoch: c.view.Epoch + 1, Forks: c.view.Forks, Standing: c.view.Standing, TokensFrom: c.view.TokensFrom}
-	changed := c.foreign.stepForeign(next)
-	for i := range c.view.Members {
-		m := c.view.Members[i]
-		if why := c.removalCause(&m); why != 0 {
+	next := &gossip.View{Cluster: o.view.Cluster, Origin: o.view.Origin, Epoch: o.view.Epoch + 1, Forks: o.view.Forks, Standing: o.view.Standing, TokensFrom: o.view.TokensFrom}
+	changed := o.foreign.stepForeign(next)
+	for i := range o.view.Members {
+		m := o.view.Members[i]
+		if why := o.removalCause(&m); why != 0 {
 			d := gossip.Departure{ID: m.ID, Cause: why}
 			if why == gossip.CauseDead {
-				d = c.evidence.departed(m.ID)
+				d = o.evidence.departed(m.ID)
 			}
 			next.Out, changed = append(next.Out, d), true
 			continue
 		}
-		if c.turnsLeaving(&m) {
+		if o.turnsLeaving(&m) {
 			m.Status, changed = gossip.Leaving, true
 		}
 		next.Members = append(next.Members, m)
 	}
-	changed = c.raiseJoiners(next) || changed
-	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
-		changed = c.admitJoiners(next) || changed
+	changed = o.raiseJoiners(next) || changed
+	if len(o.joins) > 0 && !o.now.Before(o.batchAt) {
+		changed = o.admitJoiners(next) || changed
 	}
 	if !changed {
 		return nil
 	}
-	c.rankCluster(next)
+	o.rankCluster(next)
 	return next
 }
 
 // raiseJoiners makes joiners up that have answered in this view, once every voter that stays
 // has. The first joiner waits a moment for the rest.
-func (c *Core) raiseJoiners(next *gossip.View) bool {
-	o := c.leadership
+func (o *leadership) raiseJoiners(next *gossip.View) bool {
 	ready, late := 0, 0
 	for i := range next.Members {
 		if m := &next.Members[i]; m.Status == gossip.Joining {
-			if c.joinerReady(m) {
+			if o.joinerReady(m) {
 				ready++
 			} else {
 				late++
 			}
 		}
 	}
-	if ready == 0 || !c.allHeard(next) {
+	if ready == 0 || !o.allHeard(next) {
 		return false
 	}
 	if o.raiseAt == 0 {
-		o.raiseAt = c.now.Add(c.batchWait())
+		o.raiseAt = o.now.Add(o.batchWait())
 	}
-	if late > 0 && c.now.Before(o.raiseAt) {
+	if late > 0 && o.now.Before(o.raiseAt) {
 		return false
 	}
 	for i := range next.Members {
-		if m := &next.Members[i]; m.Status == gossip.Joining && c.joinerReady(m) {
+		if m := &next.Members[i]; m.Status == gossip.Joining && o.joinerReady(m) {
 			m.Status = gossip.Up
 		}
 	}
@@ -320,23 +307,22 @@ func (c *Core) raiseJoiners(next *gossip.View) bool {
 
 // joinerReady reports whether a joiner has answered in its view recently: as a voter, a silent
 // one would only make the quorum larger.
-func (c *Core) joinerReady(m *gossip.Member) bool {
-	p := c.leadership.peers[m.ID]
-	return p.epoch >= m.Joined && p.round+1 >= c.leadership.round
+func (o *leadership) joinerReady(m *gossip.Member) bool {
+	p := o.peers[m.ID]
+	return p.epoch >= m.Joined && p.round+1 >= o.round
 }
 
 // mayChange reports whether there may be a reason for a new view. It allocates nothing: it
 // is called at every answer to a ping.
-func (c *Core) mayChange() bool {
-	o := c.leadership
-	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
+func (o *leadership) mayChange() bool {
+	if len(o.joins) > 0 && !o.now.Before(o.batchAt) {
 		return true
 	}
-	if _, changed, _ := c.foreign.foreignNext(); changed {
+	if _, changed, _ := o.foreign.foreignNext(); changed {
 		return true
 	}
-	for i := range c.view.Members {
-		if m := &c.view.Members[i]; m.Status == gossip.Joining || c.turnsLeaving(m) || c.removalCause(m) != 0 {
+	for i := range o.view.Members {
+		if m := &o.view.Members[i]; m.Status == gossip.Joining || o.turnsLeaving(m) || o.removalCause(m) != 0 {
 			return true
 		}
 	}
@@ -346,10 +332,10 @@ func (c *Core) mayChange() bool {
 // allHeard reports whether every voter that stays holds the current view. Only then do
 // its joiners become up, so that every living voter's view contains every node that
 // votes.
-func (c *Core) allHeard(next *gossip.View) bool {
+func (o *leadership) allHeard(next *gossip.View) bool {
 	for i := range next.Members {
 		m := &next.Members[i]
-		if m.Status.Votes() && m.ID != c.self() && c.leadership.peers[m.ID].epoch < c.view.Epoch {
+		if m.Status.Votes() && m.ID != o.self() && o.peers[m.ID].epoch < o.view.Epoch {
 			return false
 		}
 	}
@@ -357,43 +343,41 @@ func (c *Core) allHeard(next *gossip.View) bool {
 }
 
 // removalCause returns why the next view leaves a member out, 0 if it does not.
-func (c *Core) removalCause(m *gossip.Member) gossip.Cause {
-	o := c.leadership
-	if m.ID == c.self() {
-		return causeIf(gossip.CauseLeft, c.departure.leaving && c.mayLeave())
+func (o *leadership) removalCause(m *gossip.Member) gossip.Cause {
+	if m.ID == o.self() {
+		return causeIf(gossip.CauseLeft, o.departure.leaving && o.mayLeave())
 	}
 	p := o.peers[m.ID]
 	switch {
 	case o.leaves[m.ID]:
-		return causeIf(gossip.CauseLeft, !c.now.Before(o.batchAt))
-	case c.evidence.certainlyDead(m.ID):
-		return causeIf(gossip.CauseDead, c.undoubted(m.ID))
+		return causeIf(gossip.CauseLeft, !o.now.Before(o.batchAt))
+	case o.evidence.certainlyDead(m.ID):
+		return causeIf(gossip.CauseDead, o.doubts.undoubted(m.ID))
 	case p.leaseWithheldSince != 0:
-		return causeIf(gossip.CauseYielded, !c.now.Before(c.removeFrom(p.leaseWithheldSince)))
+		return causeIf(gossip.CauseYielded, !o.now.Before(o.removeFrom(p.leaseWithheldSince)))
 	}
-	woke := o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping))
-	if c.evidence.dead(m.ID) && c.undoubted(m.ID) && !woke && c.outlived(m) {
+	woke := o.wokeAt != 0 && o.now.Before(o.wokeAt.Add(o.cfg.Ping))
+	if o.evidence.dead(m.ID) && o.doubts.undoubted(m.ID) && !woke && o.outlived(m) {
 		return gossip.CauseDead
 	}
 	if woke {
 		return 0 // its messages may still wait to be read
 	}
-	return causeIf(gossip.CauseSilent, !c.now.Before(c.removeFrom(max(p.answeredAt, o.since))))
+	return causeIf(gossip.CauseSilent, !o.now.Before(o.removeFrom(max(p.answeredAt, o.since))))
 }
 
 // mayLeave reports whether, in a leaving leader's state, another voter answers and stays.
 // Members that leave at the same time go in the same view. The leader does not wait for
 // later leave requests: the leaving members send them to each other, and one of them
 // leads the rest out (allLeave).
-func (c *Core) mayLeave() bool {
-	o := c.leadership
-	if c.now.Before(o.batchAt) {
+func (o *leadership) mayLeave() bool {
+	if o.now.Before(o.batchAt) {
 		return false
 	}
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if p := o.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.evidence.dead(m.ID) &&
-			!o.leaves[m.ID] && p.round+1 >= o.round && p.epoch == c.view.Epoch {
+	for i := range o.view.Members {
+		m := &o.view.Members[i]
+		if p := o.peers[m.ID]; m.ID != o.self() && m.Status.Votes() && !o.evidence.dead(m.ID) &&
+			!o.leaves[m.ID] && p.round+1 >= o.round && p.epoch == o.view.Epoch {
 			return true
 		}
 	}
@@ -401,20 +385,19 @@ func (c *Core) mayLeave() bool {
 }
 
 // admitJoiners appends the nodes that wait for admission.
-func (c *Core) admitJoiners(next *gossip.View) bool {
-	o := c.leadership
+func (o *leadership) admitJoiners(next *gossip.View) bool {
 	joins := o.joins
 	o.joins, o.batchAt = nil, 0
-	if len(c.view.Foreign) > 0 || c.foreign.least > next.Epoch.Generation() {
+	if len(o.view.Foreign) > 0 || o.foreign.least > next.Epoch.Generation() {
 		return false // they retry
 	}
 	changed := false
 	for _, n := range joins {
-		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || c.gone[n.ID] || c.evidence.early[n.ID] != nil || len(next.Members) >= membersMax {
+		if o.view.Member(n.ID) != nil || next.Member(n.ID) != nil || o.gone[n.ID] || o.evidence.early[n.ID] != nil || len(next.Members) >= membersMax {
 			continue
 		}
 		status := gossip.Joining
-		if c.mutant == mutantJoinerVotes {
+		if o.mutant == mutantJoinerVotes {
 			status = gossip.Up
 		}
 		next.Members = append(next.Members, gossip.Member{Node: n, Joined: next.Epoch, Status: status})
@@ -432,19 +415,39 @@ func causeIf(c gossip.Cause, applies bool) gossip.Cause {
 }
 
 // rankCluster updates the standing of the next view. It is frozen during a contest.
-func (c *Core) rankCluster(next *gossip.View) {
-	if len(c.view.Foreign) > 0 {
+func (o *leadership) rankCluster(next *gossip.View) {
+	if len(o.view.Foreign) > 0 {
 		return
 	}
 	answered := 0
 	for i := range next.Members {
 		m := &next.Members[i]
-		if p := c.leadership.peers[m.ID]; m.Status.Votes() && (m.ID == c.self() || p != nil && p.t0 != 0 && p.round+1 >= c.leadership.round) {
+		if p := o.peers[m.ID]; m.Status.Votes() && (m.ID == o.self() || p != nil && p.t0 != 0 && p.round+1 >= o.round) {
 			answered++
 		}
 	}
 	next.Standing.Peak = max(next.Standing.Peak, answered)
-	if len(next.Foreign) > 0 && !c.cfg.Authenticated {
+	if len(next.Foreign) > 0 && !o.cfg.Authenticated {
 		next.Standing.Size = max(next.Standing.Size, answered)
 	}
+}
+
+// outlived reports whether a member whose death is proven holds no lease: it is certainly
+// dead, or its last grant has ended.
+//
+// Its lease is t0 + r on its own clock. A leader measured r <= L after the member sent
+// t0, and that answer arrived here at answeredAt at the latest. Later grants do not
+// extend the lease, since r shrinks as t0 ages. A former leader's grant rests on a round
+// sent before since: a promiser is in both quorums, and its promise to the former leader
+// had ended, or that leader was dead. After the wait the members are asked once more: a
+// link may have been restored meanwhile.
+func (o *leadership) outlived(m *gossip.Member) bool {
+	if o.evidence.certainlyDead(m.ID) || o.mutant == mutantWeakRemovesSoon {
+		return true
+	}
+	ended := max(o.peers[m.ID].answeredAt, o.since).Add(o.cfg.Lease + o.margin(o.cfg.Lease))
+	if o.now.Before(ended) {
+		return false
+	}
+	return o.doubts.undoubtedSince(m.ID, ended)
 }

@@ -1,11 +1,6 @@
 package view
 
-import (
-	"slices"
-
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/clock"
-)
+import "github.com/peerage-go/peerage/gossip"
 
 // This file holds the arithmetic of quorums. Both kinds count over the full view: dead
 // members never change the denominator.
@@ -53,205 +48,18 @@ type quorums struct {
 	silence  *silence
 }
 
-// countingPolicy is a Policy whose Quorum depends only on numbers; see gossip.Policy.
-type countingPolicy interface {
-	EnoughVoters(voters, yes int, senior bool) bool
-}
+// way is the next step after a prepare that a quorum has answered.
+type way uint8
 
-// tally counts which rounds of pings a plain quorum of one view has answered. An
-// answer to a later round renews the promise later, so it counts for earlier ones
-// too: only the newest round that a member answered matters. The count is updated with
-// every answer instead of recomputed, since a leader of a thousand members receives ten
-// thousand answers a second.
-type tally struct {
-	view   *gossip.View
-	peers  map[gossip.NodeID]*peer
-	self   gossip.NodeID
-	policy gossip.Policy
-	// count is the policy if it depends on numbers only.
-	count  countingPolicy
-	voters int
-	// selfVotes and selfSenior are set if the leader, which answers its own rounds, votes
-	// and is the most senior.
-	selfVotes, selfSenior bool
-	senior                gossip.NodeID
-	seniorRound           uint64
-	// at counts the other voters by the newest round that they answered, for the
-	// newest roundsKept rounds.
-	at [roundsKept]int
-}
-
-// newTally starts a count for a view from the leader's state about its members.
-func (c *Core) newTally(v *gossip.View) *tally {
-	o := c.leadership
-	t := &tally{view: v, peers: o.peers, self: c.self(), policy: c.cfg.Partition}
-	t.count, _ = t.policy.(countingPolicy)
-	for i := range v.Members {
-		m := &v.Members[i]
-		if !m.Status.Votes() {
-			continue
-		}
-		if t.voters++; t.voters == 1 {
-			t.senior = m.ID
-		}
-		if m.ID == c.self() {
-			t.selfVotes, t.selfSenior = true, t.voters == 1
-			continue
-		}
-		if p := o.peers[m.ID]; p != nil && p.round > 0 && p.round+roundsKept > o.round {
-			t.at[p.round%roundsKept]++
-			if m.ID == t.senior {
-				t.seniorRound = p.round
-			}
-		}
-	}
-	return t
-}
-
-// openRound makes room for a new round: it drops the members whose newest answer was to the
-// round whose place it takes.
-func (t *tally) openRound(round uint64) {
-	if t != nil {
-		t.at[round%roundsKept] = 0
-	}
-}
-
-// moveVoter moves a voter on from its former round.
-func (t *tally) moveVoter(id gossip.NodeID, from, to, newest uint64) {
-	if from > 0 && from+roundsKept > newest {
-		t.at[from%roundsKept]--
-	}
-	if to > 0 && to+roundsKept > newest {
-		t.at[to%roundsKept]++
-	}
-	if id == t.senior {
-		t.seniorRound = to
-	}
-}
-
-// newestAnswered returns the newest round above floor that a plain quorum of both views
-// answered, 0 if there is none. other may be nil.
-func (t *tally) newestAnswered(other *tally, newest, floor uint64) uint64 {
-	if newest > roundsKept {
-		floor = max(floor, newest-roundsKept)
-	}
-	mine, others, seen := t.leaderVotes(), other.leaderVotes(), -1
-	for n := newest; n > floor; n-- {
-		mine += t.at[n%roundsKept]
-		if other != nil {
-			others += other.at[n%roundsKept]
-		}
-		if seen == mine+others {
-			continue // the same members as for the round after it
-		}
-		seen = mine + others
-		if t.isQuorum(mine, n) && (other == nil || other.isQuorum(others, n)) {
-			return n
-		}
-	}
-	return 0
-}
-
-// leaderVotes counts the leader itself.
-func (t *tally) leaderVotes() int {
-	if t != nil && t.selfVotes {
-		return 1
-	}
-	return 0
-}
-
-// isQuorum reports whether the voters that answered a round or a later one are a quorum.
-func (t *tally) isQuorum(yes int, round uint64) bool {
-	if t.count != nil {
-		return t.count.EnoughVoters(t.voters, yes, t.selfSenior || t.seniorRound >= round)
-	}
-	return t.policy.Quorum(t.view, func(id gossip.NodeID) bool {
-		p := t.peers[id]
-		return id == t.self || p != nil && p.round >= round
-	})
-}
-
-// inWindow reports whether, at a moment when this node already had all certain proofs of
-// the view's dead, no leader could have removed it without its request: less than L (less
-// the drift margin) had passed since its newest grant was requested, and a leader with a
-// weak proof waits for L. A removed node that wakes and finds all other members dead is
-// in the same state as a sole survivor; only time distinguishes them.
-func (q *quorums) inWindow() bool {
-	if q.mutant == mutantLateEvidence {
-		return true
-	}
-	if q.holder.grantedAt == 0 {
-		return false
-	}
-	last := clock.Instant(0)
-	for i := range q.view.Members {
-		if p := q.evidence.proofs[q.view.Members[i].ID]; p != nil && p.certain {
-			last = max(last, p.at)
-		}
-	}
-	window := q.cfg.Lease
-	if q.mutant == mutantWideWindow {
-		window = q.cfg.RemoveAfter
-	}
-	return last.Sub(q.holder.grantedAt) < window-q.margin(window)
-}
-
-// total reports whether the set is a total quorum of the view and may be used as one.
-func (q *quorums) total(in has) bool {
-	if q.holder.waived && q.mutant != mutantLeaverTakesOver {
-		// A view may have left this node out at its own request, which no window
-		// excludes.
-		return false
-	}
-	return q.cfg.Evidence == gossip.EvidenceFull && q.votes() && totalQuorum(q.view, in, q.evidence.certainlyDead) && (q.inWindow() || q.silence.assumes()) &&
-		q.cfg.Partition.Survives(q.view, func(id gossip.NodeID) bool { return in(id) && q.evidence.mayLive(id) })
-}
-
-// plain asks the policy whether a set is a plain quorum.
-func (q *quorums) plain(v *gossip.View, in has) bool {
-	if q.mutant == mutantQuorumOfLiving || q.mutant == mutantDeadOutFirst {
-		living := *v
-		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m gossip.Member) bool { return q.evidence.proofs[m.ID] != nil })
-		if q.mutant == mutantQuorumOfLiving {
-			living.Members = slices.DeleteFunc(living.Members, func(m gossip.Member) bool { return slices.Contains(q.evidence.unreachable, m.ID) })
-		}
-		v = &living
-	}
-	return q.cfg.Partition.Quorum(v, in)
-}
-
-// hopeless reports whether a view on top of ours can no longer be committed: too many
-// of the members that would have to accept it are dead. It may have been committed before
-// they died, so a leader that finds it cannot drop it. But it does not bind a total
-// quorum, which continues without the dead and ignores it (evidence.go).
-func (q *quorums) hopeless(next *gossip.View, emergency bool, living has) bool {
-	if len(q.evidence.proofs) == 0 {
-		return false
-	}
-	return !(q.plain(q.view, living) && q.plain(next, living)) && !(emergency && allOf(next, living))
-}
-
-// chooseWay returns the next step after the answers of a quorum.
-func (q *quorums) chooseWay(in has, plain bool, found *attempt) way {
-	switch {
-	case !plain:
-		return wayTakeOver
-	case found == nil || q.mutant == mutantDropAttempt:
-		return wayAfresh
-	case !q.hopeless(found.next, found.emergency, q.evidence.mayLive) || q.mutant == mutantCarryHopeless:
-		return wayCarry
-	case q.total(in):
-		return wayTakeOver
-	case q.total(q.evidence.mayLive):
-		return wayWait
-	}
-	return wayNone
-}
-
-// carriesStep reports whether a set carries the step to a proposed view.
-func (q *quorums) carriesStep(p *proposal, in has) bool {
-	if q.plain(q.view, in) && q.plain(p.next, in) {
-		return true
-	}
-	return p.emergency && q.total(in) && allOf(p.next, in)
-}
+const (
+	// wayAfresh: nothing was uncovered.
+	wayAfresh way = iota
+	// wayCarry: an attempt was uncovered, to be carried on.
+	wayCarry
+	// wayTakeOver: an emergency takeover.
+	wayTakeOver
+	// wayWait: a takeover, once all living members answer.
+	wayWait
+	// wayNone: the uncovered attempt needs dead members, and this node cannot take over.
+	wayNone
+)
