@@ -1,6 +1,8 @@
 package view
 
 import (
+	"fmt"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
@@ -195,7 +197,7 @@ func (c *Core) onPing(from gossip.NodeID, m *Ping) {
 	if !c.followBallot(from, m) {
 		return
 	}
-	c.membership.adoptSecret(m.Secret)
+	c.lineage.membership.adoptSecret(m.Secret)
 	c.holder.adoptGrant(m)
 	c.acceptor.pong(from, m, 0)
 }
@@ -212,7 +214,7 @@ func (c *Core) onAccept(from gossip.NodeID, m *Accept) {
 	}
 	base := m.Base.Epoch
 	c.acceptor.storeAttempt(base, &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency})
-	c.membership.adoptSecret(m.Ping.Secret)
+	c.lineage.membership.adoptSecret(m.Ping.Secret)
 	c.holder.adoptGrant(&m.Ping)
 	c.acceptor.pong(from, &m.Ping, base)
 }
@@ -239,4 +241,14 @@ func (a *attempt) higher(o *attempt) *attempt {
 		return o
 	}
 	return a
+}
+
+// checkAttempts returns an error if an attempt is older than the newest view.
+func (a *acceptor) checkAttempts() error {
+	for base := range a.attempts { // order-free: any violation suffices
+		if base < a.view.Epoch {
+			return fmt.Errorf("%v keeps an attempt on %v in view %v", a.self(), base, a.view.Epoch)
+		}
+	}
+	return nil
 }

@@ -261,29 +261,18 @@ func (c *Core) Check() error {
 		}
 		return nil
 	}
-	return c.checkMember()
-}
-
-func (c *Core) checkMember() error {
-	me := c.view.Member(c.self())
 	switch {
-	case me == nil:
-		return fmt.Errorf("%v holds view %v without itself", c.self(), c.view.Epoch)
-	case me.Status != c.status || me.Joined != c.joined:
-		return fmt.Errorf("%v is %v in its view but has status %v", c.self(), me.Status, c.status)
 	case c.leadership != nil && c.leadership.ballot.Node != c.self():
 		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.leadership.ballot.Node)
 	case c.leadership != nil && c.leadership.ballot.Less(c.acceptor.promised):
 		return fmt.Errorf("%v leads with a ballot below its promise", c.self())
 	case c.leadership != nil && c.campaign.candidacy != nil:
 		return fmt.Errorf("%v leads and is a candidate", c.self())
-	case c.generation < c.view.Epoch.Generation():
-		return fmt.Errorf("%v has met generation %d, its view is %v", c.self(), c.generation, c.view.Epoch)
+	case c.farewell == nil && (c.leadership != nil) != c.follower.isLeader():
+		return fmt.Errorf("%v leads %v, and follows %v", c.self(), c.leadership != nil, c.follower.leader)
 	}
-	for base := range c.acceptor.attempts { // order-free: any violation suffices
-		if base < c.view.Epoch {
-			return fmt.Errorf("%v keeps an attempt on %v in view %v", c.self(), base, c.view.Epoch)
-		}
+	if err := c.checkHistory(); err != nil {
+		return err
 	}
-	return nil
+	return c.acceptor.checkAttempts()
 }

@@ -133,28 +133,24 @@ func (p *campaign) livingSeniors() int {
 	return n
 }
 
-// driveJoiner asks for a newer view, and ends after joinerPatience.
-func (c *Core) driveJoiner() bool {
-	if c.follower.requestNewerView() {
-		return false
-	}
-	c.endIncarnation(c.view.Epoch, "the view that admitted it has no leader")
-	return true
-}
-
 // joinerAsks is how many members a joiner asks at a time, repeatedly once half its
 // patience is over.
 const joinerAsks = 32
 
-// driveCampaign begins a candidacy once campaignAt has passed.
+// driveCampaign begins a candidacy once campaignAt has passed. A joiner asks for a newer view
+// instead, and ends after its patience.
 func (c *Core) driveCampaign() bool {
 	if c.now.Before(c.campaign.campaignAt()) {
 		return false
 	}
-	if !c.votes() {
-		return c.driveJoiner()
+	switch {
+	case c.votes():
+		c.campaign.beginCandidacy()
+	case c.follower.requestNewerView():
+		return false
+	default:
+		c.endIncarnation(c.view.Epoch, "the view that admitted it has no leader")
 	}
-	c.campaign.beginCandidacy()
 	return true
 }
 
@@ -272,15 +268,6 @@ func (p *campaign) failCandidacy(why string) {
 	if p.evidence.evidenceAt() != clock.Never {
 		p.campaignAfter = max(p.campaignAfter, p.evidence.evidenceAt())
 	}
-}
-
-// driveCandidacy advances the candidacy: from pre-vote to prepare to leadership.
-func (c *Core) driveCandidacy() bool {
-	w, won, moved := c.campaign.advanceCandidacy()
-	if won {
-		c.becomeLeader(w)
-	}
-	return moved
 }
 
 // advanceCandidacy advances the candidacy from pre-vote to prepare, and reports whether the

@@ -69,12 +69,12 @@ func TestAttackAForgedLineageNeedsProof(t *testing.T) {
 				w.fail("the forged view does not win")
 			}
 			w.inject(strangerID, n.id, &Decided{View: Whole(forged)})
-			asked := c.membership.asked
+			asked := c.lineage.membership.asked
 			if asked.with != strangerID {
 				continue
 			}
 			asks++
-			for _, proof := range []uint64{0, 1, c.membership.proof(asked.nonce, strangerID, other), c.membership.proof(asked.nonce, n.id, other)} {
+			for _, proof := range []uint64{0, 1, c.lineage.membership.proof(asked.nonce, strangerID, other), c.lineage.membership.proof(asked.nonce, n.id, other)} {
 				w.inject(strangerID, n.id, &Contested{View: Whole(forged), Nonce: asked.nonce, Proof: proof})
 			}
 		}
@@ -113,8 +113,8 @@ func TestOnlyMembersAreSentTheSecret(t *testing.T) {
 		w.fail("sent %v", sent)
 	}
 	for _, n := range w.living() {
-		if n.core.membership.secret != ([2]uint64{7, 8}) {
-			w.fail("%d has %v", n.id, n.core.membership.secret)
+		if n.core.lineage.membership.secret != ([2]uint64{7, 8}) {
+			w.fail("%d has %v", n.id, n.core.lineage.membership.secret)
 		}
 	}
 }

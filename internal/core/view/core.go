@@ -35,22 +35,17 @@ type Core struct {
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
 
-	leadership      *leadership
-	joining         joining
-	lineageConflict lineageConflict
-	membership      membership
-	foreign         encounters
+	leadership *leadership
+	joining    joining
+
+	lineage lineage
+	foreign encounters
 	// farewell is set when this node has left as leader and only distributes the last
 	// view.
 	farewell *farewell
 
 	// silence is set only for AssumeCrash.
 	silence *silence
-
-	// nextConsult is when the members may next be asked about a non-member's view.
-	nextConsult clock.Instant
-	// lineageNodes holds nodes of another lineage that a member has shown (speaker.go).
-	lineageNodes map[gossip.NodeID]bool
 }
 
 // New returns a core without a view. It panics on an invalid Config, which the shell must
@@ -84,10 +79,14 @@ func (c *Core) wireMachines() {
 	c.follower.history, c.follower.holder, c.follower.acceptor = &c.history, &c.holder, &c.acceptor
 	c.campaign.history, c.campaign.evidence, c.campaign.quorums = &c.history, &c.evidence, &c.quorums
 	c.campaign.acceptor, c.campaign.departure, c.campaign.follower = &c.acceptor, &c.departure, &c.follower
-	c.foreign.history, c.foreign.quorums, c.foreign.follower, c.foreign.mayRule = &c.history, &c.quorums, &c.follower, c.mayRule
+	c.foreign.history, c.foreign.quorums, c.foreign.follower, c.foreign.mayRule = &c.history, &c.quorums, &c.follower, func() bool {
+		return c.leadership != nil && c.leadership.mayRule()
+	}
+	c.joining.history = &c.history
+	c.lineage.history, c.lineage.evidence, c.lineage.follower, c.lineage.joining = &c.history, &c.evidence, &c.follower, &c.joining
 	if o := c.leadership; o != nil {
 		o.history, o.evidence, o.quorums, o.acceptor, o.holder = &c.history, &c.evidence, &c.quorums, &c.acceptor, &c.holder
-		o.departure, o.foreign, o.membership = &c.departure, &c.foreign, &c.membership
+		o.departure, o.foreign, o.membership = &c.departure, &c.foreign, &c.lineage.membership
 		o.wireMachines()
 	}
 	if f := c.farewell; f != nil {
@@ -135,7 +134,7 @@ func (c *Core) applyEvent(ev Event) {
 	case Form:
 		c.formCluster(e)
 	case Contacts:
-		c.onContacts(e.Nodes)
+		c.joining.onContacts(e.Nodes)
 	case AnnounceLeave:
 		c.departure.announced = true
 	case Leave:
@@ -176,7 +175,7 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 		return
 	}
 	c.silence.signOfLife(from)
-	if !c.mayAccept(from, msg) {
+	if !c.lineage.mayAccept(from, msg) {
 		return
 	}
 	switch m := msg.(type) {
@@ -236,34 +235,13 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 	case *Contest:
 		c.onContest(from, m)
 	case *Contested:
-		c.onContested(from, m)
-	default:
-		c.receiveForeign(from, msg)
-	}
-}
-
-// receiveForeign handles messages between clusters of one name, and those about another
-// cluster.
-func (c *Core) receiveForeign(from gossip.NodeID, msg Message) {
-	c.foreign.changed = false
-	switch m := msg.(type) {
-	case *Encounter:
-		c.foreign.onEncounter(from, m)
-	case *Sighted:
-		if c.leadership != nil && c.view.Member(from) != nil {
-			c.foreign.onForeign(m.Cluster, m.Nodes)
+		if c.lineage.onContested(from, m) {
+			c.stepAside(m.View.View)
 		}
-	case *Vouch:
-		c.foreign.onVouch(from, m)
-	case *Vouched:
-		c.foreign.onVouched(from, m)
-	case *Confront:
-		c.foreign.onConfront(from, m)
-	case *Confronted:
-		c.foreign.onConfronted(from, m)
-	}
-	if c.foreign.changed {
-		c.requestReview()
+	default:
+		if c.foreign.receiveForeign(from, msg) {
+			c.requestReview()
+		}
 	}
 }
 
@@ -275,11 +253,15 @@ func (c *Core) driveStep() bool {
 	case c.ended:
 		return false
 	case c.view == nil:
-		return c.driveJoining() || moved
+		return c.joining.driveJoining() || moved
 	case c.leadership != nil:
 		return c.driveLeader() || moved
 	case c.campaign.candidacy != nil:
-		return c.driveCandidacy() || moved
+		w, won, changed := c.campaign.advanceCandidacy()
+		if won {
+			c.becomeLeader(w)
+		}
+		return changed || moved
 	}
 	return c.driveCampaign() || moved
 }
@@ -312,7 +294,7 @@ func (c *Core) Deadline() clock.Instant {
 	d = clock.Min(d, c.silence.assumeAt())
 	switch {
 	case c.view == nil:
-		return clock.Min(d, c.joiningDeadline())
+		return clock.Min(d, c.joining.joiningDeadline())
 	case c.leadership != nil:
 		return clock.Min(d, c.leadership.leaderDeadline())
 	case c.campaign.candidacy != nil:
@@ -329,7 +311,7 @@ func (c *Core) formCluster(f Form) {
 	c.noteGeneration(max(f.Generation, 1))
 	epoch := gossip.FormingEpoch(c.generation, f.Millisecond)
 	id := c.random() | 1
-	c.membership.secret = f.Secret
+	c.lineage.membership.secret = f.Secret
 	c.adoptView(&gossip.View{
 		Cluster: id, Origin: cmp.Or(f.Origin, id), Epoch: epoch, Standing: gossip.Standing{Peak: 1, Birth: epoch},
 		Members: []gossip.Member{{Node: c.cfg.Self, Joined: epoch, Status: gossip.Up}},
@@ -403,8 +385,10 @@ func (c *Core) learnView(from gossip.NodeID, v *SentView) bool {
 	case older, wins:
 		c.sendTo(from, &Decided{View: Whole(c.view)})
 	case loses:
-		c.noteLineage(from, v)
-		c.confirmPeer(from, v)
+		c.lineage.noteLineage(from, v)
+		if c.lineage.confirmPeer(from, v) {
+			c.stepAside(v.View)
+		}
 	case otherCluster:
 		c.traceEvent("other cluster", from, "view of another cluster")
 	}

@@ -112,7 +112,7 @@ func (e *encoder) core(c *Core) {
 	e.i(int64(c.campaign.failures))
 	for _, at := range []clock.Instant{
 		c.acceptor.guard.until, c.holder.grantedAt, c.follower.heardAt, c.follower.nextAsk, c.follower.leaderlessSince, c.campaign.campaignAfter, c.campaign.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
-		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
+		c.joining.next, c.lineage.conflict.until, c.lineage.membership.asked.until, c.lineage.nextConsult,
 	} {
 		e.at(at)
 	}
@@ -122,8 +122,8 @@ func (e *encoder) core(c *Core) {
 	}
 	e.i(int64(c.joining.turn)).i(int64(c.joining.wait))
 	e.putIDs(c.joining.passed)
-	e.id(c.lineageConflict.with).u(c.lineageConflict.nonce).id(c.membership.asked.with).u(c.membership.asked.nonce).u(c.membership.secret[0]).u(c.membership.secret[1])
-	e.set(c.lineageNodes)
+	e.id(c.lineage.conflict.with).u(c.lineage.conflict.nonce).id(c.lineage.membership.asked.with).u(c.lineage.membership.asked.nonce).u(c.lineage.membership.secret[0]).u(c.lineage.membership.secret[1])
+	e.set(c.lineage.nodes)
 	e.candidacy(c.campaign.candidacy)
 	e.leadership(c.leadership)
 	e.farewell(c.farewell)

@@ -99,6 +99,29 @@ type ignoredSource struct {
 	wait  time.Duration
 }
 
+// receiveForeign handles messages between clusters of one name, and those about another
+// cluster. It reports whether the contests of the next view may change.
+func (es *encounters) receiveForeign(from gossip.NodeID, msg Message) bool {
+	es.changed = false
+	switch m := msg.(type) {
+	case *Encounter:
+		es.onEncounter(from, m)
+	case *Sighted:
+		if es.follower.isLeader() && es.view.Member(from) != nil {
+			es.onForeign(m.Cluster, m.Nodes)
+		}
+	case *Vouch:
+		es.onVouch(from, m)
+	case *Vouched:
+		es.onVouched(from, m)
+	case *Confront:
+		es.onConfront(from, m)
+	case *Confronted:
+		es.onConfronted(from, m)
+	}
+	return es.changed
+}
+
 // contestFor is how long a contest may stay open.
 func (es *encounters) contestFor() time.Duration { return max(contestMin, 8*es.cfg.Ping) }
 

@@ -19,7 +19,7 @@ type clusters struct {
 	ended map[uint64]gossip.Epoch
 	// heirs holds to which cluster a lineage has yielded: if all nodes that learned of it
 	// have died, the rest may yield to another.
-	heirs map[lineage]uint64
+	heirs map[lineageID]uint64
 	// anew, if set, starts the next incarnation of a node whose view is beyond help.
 	anew func(n *simNode)
 	// lost holds since when nodes have had neither a lease nor a quorum.
@@ -30,14 +30,14 @@ type clusters struct {
 	stay bool
 }
 
-// lineage is a cluster since its last emergency takeover.
-type lineage struct {
+// lineageID is a cluster since its last emergency takeover.
+type lineageID struct {
 	cluster  uint64
 	takeover gossip.Epoch
 }
 
-func lineageOf(v *gossip.View) lineage {
-	l := lineage{cluster: v.Cluster}
+func lineageOf(v *gossip.View) lineageID {
+	l := lineageID{cluster: v.Cluster}
 	if n := len(v.Forks); n > 0 {
 		l.takeover = v.Forks[n-1].To
 	}
@@ -46,7 +46,7 @@ func lineageOf(v *gossip.View) lineage {
 
 // meetings returns a world without nodes in which clusters of one name may meet.
 func meetings(w *world) *clusters {
-	s := &clusters{w: w, nextID: 1000, ended: map[uint64]gossip.Epoch{}, heirs: map[lineage]uint64{}, lost: map[gossip.NodeID]time.Duration{}}
+	s := &clusters{w: w, nextID: 1000, ended: map[uint64]gossip.Epoch{}, heirs: map[lineageID]uint64{}, lost: map[gossip.NodeID]time.Duration{}}
 	s.tend()
 	return s
 }
@@ -136,7 +136,7 @@ func (s *clusters) judge(n *simNode, v *gossip.View) {
 		}
 		s.heirs[of] = f.Cluster
 		s.ended[v.Cluster] = max(s.ended[v.Cluster], v.Epoch)
-		for at, hops := f.Cluster, 0; at != 0 && of.takeover == 0; at, hops = s.heirs[lineage{cluster: at}], hops+1 {
+		for at, hops := f.Cluster, 0; at != 0 && of.takeover == 0; at, hops = s.heirs[lineageID{cluster: at}], hops+1 {
 			if at == v.Cluster || hops > 16 {
 				s.w.fail("cluster %x yields to itself by way of other clusters", v.Cluster)
 			}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -178,4 +179,18 @@ func (h *history) unpackView(v *SentView) *gossip.View {
 func (h *history) requestWholeView(from gossip.NodeID, v *SentView) {
 	h.traceEvent("asks for the whole view", from, v.Epoch.String())
 	h.sendTo(from, &NeedView{Epoch: v.Epoch})
+}
+
+// checkHistory returns an error if this node's entry in the newest view is not as recorded.
+func (h *history) checkHistory() error {
+	me := h.view.Member(h.self())
+	switch {
+	case me == nil:
+		return fmt.Errorf("%v holds view %v without itself", h.self(), h.view.Epoch)
+	case me.Status != h.status || me.Joined != h.joined:
+		return fmt.Errorf("%v is %v in its view but has status %v", h.self(), me.Status, h.status)
+	case h.generation < h.view.Epoch.Generation():
+		return fmt.Errorf("%v has met generation %d, its view is %v", h.self(), h.generation, h.view.Epoch)
+	}
+	return nil
 }

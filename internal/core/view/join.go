@@ -32,6 +32,7 @@ import (
 
 // joining is the state of a node that has no view and asks for admission.
 type joining struct {
+	*history
 	contacts []gossip.Node
 	next     clock.Instant
 	wait     time.Duration
@@ -69,47 +70,45 @@ const (
 	hopsMax        = 3
 )
 
-func (c *Core) onContacts(nodes []gossip.Node) {
-	if c.view != nil {
+func (e *joining) onContacts(nodes []gossip.Node) {
+	if e.view != nil {
 		return
 	}
-	e := &c.joining
 	before := len(e.contacts)
 	for _, n := range nodes {
 		known := slices.ContainsFunc(e.contacts, func(k gossip.Node) bool { return k.ID == n.ID })
-		if n.ID != c.self() && n.ID != 0 && !known && len(e.contacts) < contactsMax {
+		if n.ID != e.self() && n.ID != 0 && !known && len(e.contacts) < contactsMax {
 			e.contacts = append(e.contacts, n)
 		}
 	}
 	if len(e.contacts) > before {
 		// Ask the new contacts first.
 		e.turn = before
-		e.next, e.wait = c.now, 0
+		e.next, e.wait = e.now, 0
 	}
 }
 
 // driveJoining sends join requests to contacts, backing off between attempts.
-func (c *Core) driveJoining() bool {
-	e := &c.joining
-	if len(e.contacts) == 0 || c.now.Before(e.next) {
+func (e *joining) driveJoining() bool {
+	if len(e.contacts) == 0 || e.now.Before(e.next) {
 		return false
 	}
 	for range min(contactsAtOnce, len(e.contacts)) {
 		n := e.contacts[e.turn%len(e.contacts)]
 		e.turn++
-		c.out.Learn = append(c.out.Learn, n)
-		c.sendTo(n.ID, &JoinRequest{Node: c.cfg.Self, Least: c.cfg.Least})
+		e.out.Learn = append(e.out.Learn, n)
+		e.sendTo(n.ID, &JoinRequest{Node: e.cfg.Self, Least: e.cfg.Least})
 	}
-	e.wait = min(max(2*e.wait, c.cfg.Ping/2), c.cfg.Lease)
-	e.next = c.now.Add(e.wait + c.upTo(e.wait/4))
+	e.wait = min(max(2*e.wait, e.cfg.Ping/2), e.cfg.Lease)
+	e.next = e.now.Add(e.wait + e.upTo(e.wait/4))
 	return false
 }
 
-func (c *Core) joiningDeadline() clock.Instant {
-	if len(c.joining.contacts) == 0 {
+func (e *joining) joiningDeadline() clock.Instant {
+	if len(e.contacts) == 0 {
 		return clock.Never
 	}
-	return c.joining.next
+	return e.next
 }
 
 // onJoinRequest queues a node that asks for admission, or forwards the request.

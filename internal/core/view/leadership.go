@@ -373,10 +373,7 @@ func (o *leadership) recordPromise(from gossip.NodeID, m *Promised) {
 }
 
 // mayRule reports whether this leader may act for its cluster.
-func (c *Core) mayRule() bool {
-	o := c.leadership
-	return o != nil && o.free && o.leaseUntil.After(c.now)
-}
+func (o *leadership) mayRule() bool { return o.free && o.leaseUntil.After(o.now) }
 
 // sendWholeView repeats the newest messages to a member, with the whole view.
 func (o *leadership) sendWholeView(m *gossip.Member) {

@@ -148,19 +148,21 @@ type lineageConflict struct {
 	view *SentView
 }
 
-// confirmPeer asks the sender of a view that wins over ours whether it is alive.
-func (c *Core) confirmPeer(from gossip.NodeID, v *SentView) {
-	if !c.status.Votes() || c.mutant == mutantDeadSpeak {
-		c.stepAside(v.View)
-		return
+// confirmPeer asks the sender of a view that wins over ours whether it is alive. It reports
+// whether this node ends without that: it is joining.
+func (l *lineage) confirmPeer(from gossip.NodeID, v *SentView) (ends bool) {
+	if !l.status.Votes() || l.mutant == mutantDeadSpeak {
+		return true
 	}
-	if c.lineageConflict.with == from && c.now.Before(c.lineageConflict.until) {
-		return
+	if l.conflict.with == from && l.now.Before(l.conflict.until) {
+		return false
 	}
-	c.lineageConflict = lineageConflict{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping), view: v}
-	c.sendTo(from, &Contest{View: c.ref(), Nonce: c.lineageConflict.nonce})
+	l.conflict = lineageConflict{with: from, nonce: l.random(), until: l.now.Add(l.cfg.Ping), view: v}
+	l.sendTo(from, &Contest{View: l.ref(), Nonce: l.conflict.nonce})
+	return false
 }
 
+// onContest answers whether this node's lineage is alive, or ends it.
 func (c *Core) onContest(from gossip.NodeID, m *Contest) {
 	if m.View == nil || c.view == nil {
 		return
@@ -173,29 +175,32 @@ func (c *Core) onContest(from gossip.NodeID, m *Contest) {
 		c.stepAside(m.View.View)
 		return
 	}
-	c.sendTo(from, &Contested{View: c.ref(), Nonce: m.Nonce, Proof: c.membership.proof(m.Nonce, from, c.self())})
+	c.sendTo(from, &Contested{View: c.ref(), Nonce: m.Nonce, Proof: c.lineage.membership.proof(m.Nonce, from, c.self())})
 }
 
-func (c *Core) onContested(from gossip.NodeID, m *Contested) {
-	if m.View == nil || c.view == nil || c.lineageConflict.with != from || c.lineageConflict.nonce != m.Nonce {
-		return
+// onContested reports whether the answer to a Contest ends this node: its view still wins.
+func (l *lineage) onContested(from gossip.NodeID, m *Contested) (ends bool) {
+	if m.View == nil || l.view == nil || l.conflict.with != from || l.conflict.nonce != m.Nonce {
+		return false
 	}
-	shown := c.lineageConflict.view
-	c.lineageConflict = lineageConflict{}
-	if compareViews(c.view, m.View.View) == loses {
-		c.showOthers(shown)
-		c.stepAside(m.View.View)
+	shown := l.conflict.view
+	l.conflict = lineageConflict{}
+	if compareViews(l.view, m.View.View) != loses {
+		return false
 	}
+	l.showOthers(shown)
+	return true
 }
 
 // showOthers sends the winning lineage's view to the members of this one, which may not
 // have met its nodes.
-func (c *Core) showOthers(v *SentView) {
+func (l *lineage) showOthers(v *SentView) {
 	if !v.packed() {
-		c.evidence.toElectorate(&Decided{View: v})
+		l.evidence.toElectorate(&Decided{View: v})
 	}
 }
 
+// stepAside ends the incarnation in favour of another lineage.
 func (c *Core) stepAside(v *gossip.View) {
 	c.endIncarnation(v.Epoch, "another lineage of the cluster wins")
 	c.out.Removed.Outranked = true
@@ -208,6 +213,22 @@ type membership struct {
 	secret [2]uint64
 	// asked is the question in flight to a non-member.
 	asked lineageConflict
+}
+
+// lineage holds a node's state about other lineages of its cluster: the questions in flight,
+// the proof of its own membership, and the nodes that belong to another lineage.
+type lineage struct {
+	*history
+	evidence *evidence
+	follower *follower
+	joining  *joining
+
+	conflict   lineageConflict
+	membership membership
+	// nextConsult is when the members may next be asked about a non-member's view.
+	nextConsult clock.Instant
+	// nodes holds nodes of another lineage that a member has shown (speaker.go).
+	nodes map[gossip.NodeID]bool
 }
 
 // adoptSecret adopts the secret that a leader sends, unless this node has one.
@@ -239,11 +260,11 @@ func (m *membership) accepts(self, from gossip.NodeID, msg *Contested) bool {
 
 // requestProof asks a non-member that showed the winning lineage's view v for a proof of
 // membership, at most one node per Ping.
-func requestProof(c *Core, from gossip.NodeID, v *SentView) {
-	m := &c.membership
-	if m.secret == ([2]uint64{}) || !c.status.Votes() || v.packed() || c.now.Before(m.asked.until) {
+func (l *lineage) requestProof(from gossip.NodeID, v *SentView) {
+	m := &l.membership
+	if m.secret == ([2]uint64{}) || !l.status.Votes() || v.packed() || l.now.Before(m.asked.until) {
 		return
 	}
-	m.asked = lineageConflict{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping), view: v}
-	c.sendTo(from, &Contest{View: c.ref(), Nonce: m.asked.nonce})
+	m.asked = lineageConflict{with: from, nonce: l.random(), until: l.now.Add(l.cfg.Ping), view: v}
+	l.sendTo(from, &Contest{View: l.ref(), Nonce: m.asked.nonce})
 }

@@ -198,3 +198,67 @@ func b2i(b bool) int {
 	}
 	return 0
 }
+
+// lineageAlone returns the lineage of node 1 of a view of three, and a view that wins over
+// that view.
+func lineageAlone() (*lineage, *gossip.View) {
+	p := campaignOf(1, "uuu")
+	p.follower.heardAt = p.now
+	l := &lineage{history: p.history, evidence: p.evidence, follower: p.follower, joining: &joining{history: p.history}}
+	taken := *l.view
+	taken.Forks = withFork(nil, gossip.Fork{From: l.view.Epoch - 1, To: l.view.Epoch, Kept: 1, By: 1})
+	winner := *l.view
+	l.view = &taken
+	return l, &winner
+}
+
+// TestLineageEndsOnlyAfterAnAnswer: a member asks the sender of a winning view whether it is
+// alive, once per Ping, and ends when the answer has the same nonce.
+func TestLineageEndsOnlyAfterAnAnswer(t *testing.T) {
+	l, winner := lineageAlone()
+	if compareViews(l.view, winner) != loses {
+		t.Fatal("the view does not win")
+	}
+	if l.confirmPeer(2, Whole(winner)) || l.confirmPeer(2, Whole(winner)) || len(l.sentTo()) != 1 {
+		t.Error("does not ask exactly once")
+	}
+	nonce := l.conflict.nonce
+	if l.onContested(2, &Contested{View: Whole(winner), Nonce: nonce + 1}) || l.onContested(3, &Contested{View: Whole(winner), Nonce: nonce}) {
+		t.Error("ends by an answer to another question")
+	}
+	if !l.onContested(2, &Contested{View: Whole(winner), Nonce: nonce}) {
+		t.Error("does not end by the answer")
+	}
+	l.status = gossip.Joining
+	if !l.confirmPeer(2, Whole(winner)) {
+		t.Error("a joining node does not yield immediately")
+	}
+}
+
+// TestLineageAcceptsMembersOnly: of non-members, only a former member or one with a proof may
+// show a winning view.
+func TestLineageAcceptsMembersOnly(t *testing.T) {
+	l, winner := lineageAlone()
+	l.membership.secret = [2]uint64{3, 4}
+	msg := &Decided{View: Whole(winner)}
+	if !l.mayAccept(2, msg) || l.mayAccept(77, msg) {
+		t.Error("accepts a view of a stranger, or none of a member")
+	}
+	asked := l.membership.asked
+	if asked.with != 77 {
+		t.Fatalf("asks %v for a proof", asked.with)
+	}
+	wrong := &Contested{View: Whole(winner), Nonce: asked.nonce, Proof: 1}
+	if l.mayAccept(77, wrong) {
+		t.Error("accepts a wrong proof")
+	}
+	right := *wrong
+	right.Proof = l.membership.proof(asked.nonce, 1, 77)
+	if !l.mayAccept(77, &right) || l.conflict.with != 77 {
+		t.Error("does not accept the proof")
+	}
+	l.gone[78] = true
+	if !l.mayAccept(78, msg) {
+		t.Error("does not accept a former member")
+	}
+}

@@ -28,46 +28,46 @@ import "github.com/peerage-go/peerage/gossip"
 
 // mayAccept reports whether msg counts when it comes from a node. If not, it answers or
 // traces it.
-func (c *Core) mayAccept(from gossip.NodeID, msg Message) bool {
-	if c.mutant == mutantStrangersSpeak {
+func (l *lineage) mayAccept(from gossip.NodeID, msg Message) bool {
+	if l.mutant == mutantStrangersSpeak {
 		return true
 	}
-	if c.view == nil {
-		return c.joinerMayAccept(from, msg)
+	if l.view == nil {
+		return l.joining.joinerMayAccept(from, msg)
 	}
-	if c.view.Member(from) != nil {
+	if l.view.Member(from) != nil {
 		return true
 	}
 	switch m := msg.(type) {
 	case *JoinRequest:
-		return c.traceNonMember(m.Hops == 0, from)
+		return l.traceNonMember(m.Hops == 0, from)
 	case *Encounter, *Confront, *Confronted:
 		return true // from another cluster of the name: foreign.go, vouch.go
 	case *LeaveRequest, *NeedView:
-		return c.traceNonMember(c.gone[from], from)
+		return l.traceNonMember(l.gone[from], from)
 	case *Contested:
-		if s := &c.membership; s.accepts(c.self(), from, m) {
-			c.lineageConflict, s.asked = s.asked, lineageConflict{} // as a member's question
+		if s := &l.membership; s.accepts(l.self(), from, m) {
+			l.conflict, s.asked = s.asked, lineageConflict{} // as a member's question
 			return true
 		}
 	case *Contest:
-		return m.View != nil && c.acceptsView(from, m.View, compareViews(c.view, m.View.View) == wins)
+		return m.View != nil && l.acceptsView(from, m.View, compareViews(l.view, m.View.View) == wins)
 	}
 	v, epoch := shownView(msg)
 	if v != nil {
-		return c.acceptsView(from, v, false)
+		return l.acceptsView(from, v, false)
 	}
 	if p, is := msg.(*Ping); is {
 		switch {
-		case p.Cluster != c.view.Cluster:
+		case p.Cluster != l.view.Cluster:
 			return true // onPing traces it
-		case epoch < c.view.Epoch:
+		case epoch < l.view.Epoch:
 			return true // onPing answers with our view
 		}
-		c.askMembers(from)
+		l.askMembers(from)
 		return false
 	}
-	return c.traceNonMember(false, from)
+	return l.traceNonMember(false, from)
 }
 
 // shownView returns the view that a message was sent in, and the epoch of a ping.
@@ -91,43 +91,43 @@ func shownView(msg Message) (*SentView, gossip.Epoch) {
 
 // acceptsView reports whether to accept a view sent by a non-member. asks is set on a
 // question that may be answered to any sender.
-func (c *Core) acceptsView(from gossip.NodeID, v *SentView, asks bool) bool {
-	switch compareViews(c.view, v.View) {
+func (l *lineage) acceptsView(from gossip.NodeID, v *SentView, asks bool) bool {
+	switch compareViews(l.view, v.View) {
 	case older, otherCluster:
 		return true // it is answered, or traced, and changes no state
 	case wins:
 		return true
 	case newer:
-		if asks || c.follower.leaderlessForLong() {
+		if asks || l.follower.leaderlessForLong() {
 			return true
 		}
 	case loses:
-		if c.gone[from] || c.lineageNodes[from] || c.follower.leaderlessForLong() {
+		if l.gone[from] || l.nodes[from] || l.follower.leaderlessForLong() {
 			return true
 		}
-		requestProof(c, from, v)
+		l.requestProof(from, v)
 	}
-	c.askMembers(from)
+	l.askMembers(from)
 	return false
 }
 
 // askMembers asks the members of our view for a newer one, at most once per Ping: a
 // non-member has shown that there may be one.
-func (c *Core) askMembers(stranger gossip.NodeID) {
-	if c.now.Before(c.nextConsult) {
+func (l *lineage) askMembers(stranger gossip.NodeID) {
+	if l.now.Before(l.nextConsult) {
 		return
 	}
-	c.nextConsult = c.now.Add(c.cfg.Ping)
-	c.traceEvent("view from a non-member", stranger, "the members are asked")
-	for i := range min(len(c.view.Members), joinerAsks) {
-		c.sendTo(c.view.Members[i].ID, &Decided{View: c.ref()})
+	l.nextConsult = l.now.Add(l.cfg.Ping)
+	l.traceEvent("view from a non-member", stranger, "the members are asked")
+	for i := range min(len(l.view.Members), joinerAsks) {
+		l.sendTo(l.view.Members[i].ID, &Decided{View: l.ref()})
 	}
 }
 
 // traceNonMember traces a message that only members may send, and returns ok.
-func (c *Core) traceNonMember(ok bool, from gossip.NodeID) bool {
-	if !ok && !c.gone[from] { // a former member may not have learned of its removal
-		c.traceEvent("membership message from a non-member, ignored", from, "")
+func (l *lineage) traceNonMember(ok bool, from gossip.NodeID) bool {
+	if !ok && !l.gone[from] { // a former member may not have learned of its removal
+		l.traceEvent("membership message from a non-member, ignored", from, "")
 	}
 	return ok
 }
@@ -137,26 +137,26 @@ const lineageNodesMax = membersMax
 
 // noteLineage records the members of another lineage that a member of ours has shown: they
 // may then contest our view themselves, even if that member has ended.
-func (c *Core) noteLineage(by gossip.NodeID, v *SentView) {
-	if c.view.Member(by) == nil && !c.gone[by] || v.packed() {
+func (l *lineage) noteLineage(by gossip.NodeID, v *SentView) {
+	if l.view.Member(by) == nil && !l.gone[by] || v.packed() {
 		return
 	}
-	if c.lineageNodes == nil || len(c.lineageNodes)+len(v.Members) > lineageNodesMax {
-		c.lineageNodes = map[gossip.NodeID]bool{}
+	if l.nodes == nil || len(l.nodes)+len(v.Members) > lineageNodesMax {
+		l.nodes = map[gossip.NodeID]bool{}
 	}
 	for i := range v.Members {
-		c.lineageNodes[v.Members[i].ID] = true
+		l.nodes[v.Members[i].ID] = true
 	}
 }
 
 // joinerMayAccept reports whether a message counts at a node without a view: it must come
 // from a node that was asked for admission, or from a leader that such a node named.
-func (c *Core) joinerMayAccept(from gossip.NodeID, msg Message) bool {
-	if c.joining.wasAsked(from) {
+func (e *joining) joinerMayAccept(from gossip.NodeID, msg Message) bool {
+	if e.wasAsked(from) {
 		return true
 	}
 	if v, _ := shownView(msg); v != nil {
-		c.traceEvent("view from a node that was not asked", from, "")
+		e.traceEvent("view from a node that was not asked", from, "")
 		return false
 	}
 	return false // a node without a view expects nothing else
