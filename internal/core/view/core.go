@@ -182,9 +182,7 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 	case *Ping:
 		c.onPing(from, m)
 	case *Pong:
-		if c.leadership != nil {
-			c.leadership.onPong(from, m)
-		}
+		c.leadership.onPong(from, m)
 	case *Accept:
 		c.onAccept(from, m)
 	case *PreVote:
@@ -228,10 +226,7 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 	case *Doubt:
 		c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.evidence.linkedOf(m.Dead)})
 	case *Doubted:
-		if o := c.leadership; o != nil && o.ballot == m.Ballot {
-			o.doubts.onDoubted(from, m)
-			o.reviewNeeded = true
-		}
+		c.leadership.onDoubted(from, m)
 	case *Contest:
 		c.onContest(from, m)
 	case *Contested:

@@ -52,8 +52,8 @@ func (d *doubts) undoubtedSince(id gossip.NodeID, at clock.Instant) bool {
 	return true
 }
 
-// onDoubted records a member's answer.
-func (d *doubts) onDoubted(from gossip.NodeID, m *Doubted) {
+// recordAnswer records a member's answer.
+func (d *doubts) recordAnswer(from gossip.NodeID, m *Doubted) {
 	for _, id := range m.Asked {
 		if q := d.asked[id]; q != nil {
 			q.answered[from] = true

@@ -290,9 +290,17 @@ func (o *leadership) sendPrepare() {
 	}
 }
 
-// onPong counts a member's answer to a round.
+// onDoubted records a member's answer to a question about deaths; o may be nil.
+func (o *leadership) onDoubted(from gossip.NodeID, m *Doubted) {
+	if o != nil && o.ballot == m.Ballot {
+		o.doubts.recordAnswer(from, m)
+		o.reviewNeeded = true
+	}
+}
+
+// onPong counts a member's answer to a round; o may be nil.
 func (o *leadership) onPong(from gossip.NodeID, m *Pong) {
-	if m.Ballot != o.ballot {
+	if o == nil || m.Ballot != o.ballot {
 		return
 	}
 	p := o.peers[from]

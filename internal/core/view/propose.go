@@ -129,7 +129,7 @@ func (o *leadership) driveProposal() bool {
 		o.sendRound()
 	}
 	in := func(id gossip.NodeID) bool { return p.accepted[id] }
-	return o.quorums.carriesStep(p, in)
+	return o.quorums.carriesStep(p.next, p.emergency, in)
 }
 
 // commitProposal adopts the proposed view and sends it to all members.
