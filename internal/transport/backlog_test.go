@@ -27,11 +27,11 @@ func TestABacklogKeepsOrderAndSums(t *testing.T) {
 						size = r.IntN(3 * blockBytes)
 					}
 					payload := bytes.Repeat([]byte{byte(r.Uint32())}, size)
-					q.add(KindEntity, payload)
+					q.addFrame(KindEntity, payload)
 					in = appendFrame(in, KindEntity, payload)
 					frames++
 				} else {
-					b := q.take()
+					b := q.takeBlock()
 					out = appendUnbatched(t, out, b)
 					taken += b.frames
 					q.recycle(b)
@@ -39,7 +39,7 @@ func TestABacklogKeepsOrderAndSums(t *testing.T) {
 				q.check(t)
 			}
 			for q.first != nil {
-				b := q.take()
+				b := q.takeBlock()
 				out = appendUnbatched(t, out, b)
 				taken += b.frames
 				q.recycle(b)
@@ -90,7 +90,7 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 	q := backlog{pool: new(sync.Pool)}
 	payload := make([]byte, 100)
 	for q.bytes < 8*blockBytes {
-		q.add(KindEntity, payload)
+		q.addFrame(KindEntity, payload)
 	}
 	var at []*byte
 	for b := q.first; b != q.last; b = b.next {
@@ -100,7 +100,7 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 		at = append(at, &b.bytes[0])
 	}
 	for q.bytes < 64*blockBytes {
-		q.add(KindEntity, payload)
+		q.addFrame(KindEntity, payload)
 	}
 	b := q.first
 	for i, was := range at {
@@ -119,10 +119,10 @@ func TestALinkAtRestKeepsLittle(t *testing.T) {
 	} {
 		q := backlog{pool: new(sync.Pool)}
 		for range c.frames {
-			q.add(KindEntity, make([]byte, c.size))
+			q.addFrame(KindEntity, make([]byte, c.size))
 		}
 		for q.first != nil {
-			q.recycle(q.take())
+			q.recycle(q.takeBlock())
 		}
 		kept := 0
 		if q.spare != nil {

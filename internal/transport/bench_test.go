@@ -382,7 +382,7 @@ func BenchmarkSend(b *testing.B) {
 	}
 	defer tr.Close()
 	tr.Learn(Peer{ID: 2, Name: "y", Addr: "127.0.0.1:1"})
-	l := &tr.peers.peer(2).links[Message]
+	l := &tr.peers.peerOf(2).links[Message]
 	var payload [benchPayload]byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -45,7 +45,7 @@ func TestBackoffGrowsToItsLimit(t *testing.T) {
 
 func TestForgottenNodesAreABoundedNumber(t *testing.T) {
 	var table peerTable
-	table.init(3)
+	table.initTable(3)
 	for id := gossip.NodeID(1); id <= 5; id++ {
 		table.remember(id)
 		table.remember(id)
@@ -70,12 +70,12 @@ func TestKnownNodesAreABoundedNumber(t *testing.T) {
 		t.Errorf("%d known", n)
 	}
 	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:2"}) // never reached where it was said to be
-	if addr, n := a.e.peers.peer(2).Addr, a.Counters().Peers.Load(); addr != "127.0.0.1:2" || n != 2 {
+	if addr, n := a.e.peers.peerOf(2).Addr, a.Counters().Peers.Load(); addr != "127.0.0.1:2" || n != 2 {
 		t.Errorf("a node is looked for at %s, %d known", addr, n)
 	}
-	a.e.peers.peer(2).reached.Store(true)
+	a.e.peers.peerOf(2).reached.Store(true)
 	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:3"})
-	if addr := a.e.peers.peer(2).Addr; addr != "127.0.0.1:2" {
+	if addr := a.e.peers.peerOf(2).Addr; addr != "127.0.0.1:2" {
 		t.Errorf("a node that was reached changed its address to %s", addr)
 	}
 }

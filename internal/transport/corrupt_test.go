@@ -75,9 +75,9 @@ func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
 func batchOf(payloads ...string) []byte {
 	q := backlog{pool: new(sync.Pool)}
 	for _, p := range payloads {
-		q.add(KindView, []byte(p))
+		q.addFrame(KindView, []byte(p))
 	}
-	b := q.take()
+	b := q.takeBlock()
 	b.seal()
 	return b.bytes
 }

@@ -1,6 +1,13 @@
 package transport
 
-import "sync/atomic"
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
+)
 
 // Counters holds the counters of a transport. All fields are live and safe to read at any
 // time; nothing is ever reset. Frames are counted together: sent ones once their block has
@@ -136,4 +143,37 @@ func (r DropReason) String() string {
 	}
 	return [drops]string{"queue_full", "unknown_peer", "too_large", "closed", "lost", "dial_failed",
 		"forgotten", "replaced", "fenced", "no_handler", "packet_queue", "packet_send", "stream_queue"}[r]
+}
+
+// limitedLogger is a slog.Logger with a budget, for lines about strangers and refusals:
+// a refused node tries again every second.
+type limitedLogger struct {
+	log    *slog.Logger
+	budget loglimit.Budget
+}
+
+func newLimitedLogger(l *slog.Logger) *limitedLogger { return &limitedLogger{log: l} }
+
+// line writes a line if the level is enabled and the budget allows.
+func (l *limitedLogger) line(level slog.Level, msg string, attrs ...slog.Attr) {
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	suppressed, ok := l.budget.Take(time.Now())
+	if !ok {
+		return
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int("lines_suppressed", suppressed))
+	}
+	l.log.LogAttrs(context.Background(), level, msg, attrs...)
+}
+
+// refusal writes a line about a handshake that this node or its peer refused.
+func (l *limitedLogger) refusal(msg, addr string, r *refusal) {
+	level := slog.LevelWarn
+	if r.code == FailSuperseded || r.code == FailForgotten || r.code == FailDropped {
+		level = slog.LevelInfo // part of ordinary life
+	}
+	l.line(level, msg, slog.String("addr", addr), slog.String("failure", r.code.String()), slog.String("reason", r.reason))
 }

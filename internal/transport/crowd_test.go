@@ -46,7 +46,7 @@ func TestDirectWritesComeBackAfterACrowd(t *testing.T) {
 	a.Learn(b.Self())
 	a.send(b, Message, "first")
 	b.awaitFrames(1)
-	l := &a.e.peers.peer(2).links[Message]
+	l := &a.e.peers.peerOf(2).links[Message]
 	l.mu.Lock()
 	l.direct.crowd = true
 	l.mu.Unlock()

@@ -131,10 +131,10 @@ func newEngine(cfg Config, addr string, n network) *engine {
 		streams:  make(chan net.Conn, cfg.StreamsMax),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.peers.init(cfg.ForgottenMax)
-	e.halves.init(cfg.HalfFrameBytesMax)
-	e.strangers.init(cfg.StrangersMax, cfg.StrangersPerSourceMax)
-	e.senders.init(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
+	e.peers.initTable(cfg.ForgottenMax)
+	e.halves.initHalves(cfg.HalfFrameBytesMax)
+	e.strangers.initStrangers(cfg.StrangersMax, cfg.StrangersPerSourceMax)
+	e.senders.initSenders(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
 	e.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
 	e.counters.queue = e.queueBytes
 	return e
@@ -143,7 +143,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 // meets reports whether id is this node, a learnt node, or a node with an open connection to
 // this one.
 func (e *engine) meets(id gossip.NodeID) bool {
-	if id == e.self.ID || e.peers.peer(id) != nil {
+	if id == e.self.ID || e.peers.peerOf(id) != nil {
 		return true
 	}
 	e.acceptedMu.Lock()
@@ -195,9 +195,9 @@ func (e *engine) Start() error {
 		defer close(e.packetsEnded)
 		e.packetLoop()
 	}()
-	for _, p := range e.peers.all() {
+	for _, p := range e.peers.allLinks() {
 		for c := range p.links {
-			p.links[c].start()
+			p.links[c].startLink()
 		}
 	}
 	return nil
@@ -264,8 +264,8 @@ func (e *engine) track(c io.Closer) bool {
 	return true
 }
 
-// drop closes and untracks c.
-func (e *engine) drop(c io.Closer) {
+// closeConn closes and untracks c.
+func (e *engine) closeConn(c io.Closer) {
 	e.untrack(c)
 	_ = c.Close() // nothing more is sent on it
 }

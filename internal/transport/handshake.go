@@ -2,12 +2,16 @@ package transport
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -16,10 +20,7 @@ import (
 )
 
 var (
-	errNotOurs  = errors.New("transport: not the first bytes of a Peerage node")
-	errUnsorted = errors.New("transport: settings are not sorted")
-	errNobody   = errors.New("transport: a node without NodeID")
-	errBusy     = errors.New("transport: too many connections")
+	errBusy = errors.New("transport: too many connections")
 	// errOwnAddress: the dialled address is the one at which this node listens.
 	errOwnAddress = errors.New("transport: this node's own address")
 )
@@ -65,7 +66,7 @@ func (e *engine) tryConnect(ctx context.Context, addr string, p purpose, want go
 	}
 	peer, err := e.greet(ctx, conn, addr, p, want)
 	if err != nil {
-		e.drop(conn)
+		e.closeConn(conn)
 		return nil, Peer{}, err
 	}
 	return conn, peer, nil
@@ -267,11 +268,6 @@ type malformedError struct{ err error }
 func (e *malformedError) Error() string { return "transport: malformed hello: " + e.err.Error() }
 func (e *malformedError) Unwrap() error { return e.err }
 
-type tlsError struct{ err error }
-
-func (e *tlsError) Error() string { return "transport: TLS handshake: " + e.err.Error() }
-func (e *tlsError) Unwrap() error { return e.err }
-
 // classify returns the kind of failure of a handshake that ended with err.
 func classify(err error) Failure {
 	var (
@@ -299,4 +295,89 @@ func classify(err error) Failure {
 		return FailTLS
 	}
 	return FailOther
+}
+
+// authenticated reports whether the far end of a connection has proven that it belongs
+// to the cluster: by a certificate, or by the shared secret.
+func authenticated(conn net.Conn) bool {
+	switch conn.(type) {
+	case secureConn, *sealedConn:
+		return true
+	}
+	return false
+}
+
+// sourceKey replaces the key of a certificate if there is none: it is the host from which
+// a node connects. A NodeID is no secret, so in the clear any host that has learnt one
+// could otherwise pose as that node. It proves nothing with a proxy or a NAT in between,
+// nor against attackers that can use the host's address.
+func sourceKey(conn net.Conn) (key keyHash, ok bool) {
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return key, false
+	}
+	return sha256.Sum256([]byte("host " + at.Addr().Unmap().String())), true
+}
+
+// bindSource binds the NodeID of a node that opens a connection of a class to the host
+// from which it connects, if no certificate binds it, or returns why it must not be.
+// Probes and raw streams go to other addresses than the advertised one, and so may arrive
+// from other hosts.
+func (e *engine) bindSource(conn net.Conn, h *hello) *refusal {
+	if _, tls := conn.(secureConn); tls || h.purpose >= purpose(classes) {
+		return nil
+	}
+	key, ok := sourceKey(conn)
+	if !ok {
+		return nil
+	}
+	r := e.keys.claim(h.ID, key)
+	if r != nil && r.code == FailIdentity {
+		r.reason = "node " + h.ID.String() + " connected from another host before; " + h.identity.String() + " connects from " + conn.RemoteAddr().String()
+	}
+	return r
+}
+
+// brief returns the part of a refusal that is sent to a stranger. In the clear any host
+// can ask, and a complete reason names the cluster, its settings and its nodes. The log
+// of the refusing node has all of it.
+func (r *refusal) brief() *refusal {
+	const see = "; see the log of the node that refuses"
+	text := "refused" + see
+	switch r.code {
+	case FailVersion:
+		text = "wire version is " + strconv.Itoa(wireVersion) + " there" + see
+	case FailCluster:
+		text = "another cluster" + see
+	case FailSetting:
+		text = "setting " + r.setting + " differs" + see
+	case FailForgotten:
+		text = "this incarnation was removed"
+	case FailDropped:
+		text = "the view has dropped this node"
+	case FailSuperseded:
+		text = "a newer connection or incarnation of this node stands"
+	case FailIdentity:
+		text = "the NodeID belongs to another node" + see
+	case FailBusy:
+		text = "too many connections"
+	}
+	return &refusal{code: r.code, reason: text}
+}
+
+// namesHost refuses a far end whose certificate does not name the host of its advertised
+// address. The dialling side has already checked the dialled host; namesHost checks the
+// advertised one, on both sides.
+func (e *engine) namesHost(cert *x509.Certificate, id *identity) *refusal {
+	if !e.judgesHost {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(id.Addr)
+	if err == nil {
+		err = cert.VerifyHostname(host)
+	}
+	if err != nil {
+		return &refusal{code: FailIdentity, reason: fmt.Sprintf("the certificate shown does not stand for %s: %v", id, err)}
+	}
+	return nil
 }

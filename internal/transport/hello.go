@@ -30,9 +30,6 @@ import (
 //	   the cluster
 const wireVersion = 2
 
-// magic are the first bytes that both sides of a connection send.
-const magic = "PEER"
-
 // preludeBytes is the fixed start of a hello and of an answer: magic, version and
 // the length of what follows. It has the same form in all versions, and so has the answer
 // that refuses: two nodes of any versions can exchange the reason.
@@ -148,7 +145,7 @@ func readIdentity(r *wire.Reader) identity {
 	id.proof.key = []byte(r.String("key", keyBytesMax))
 	id.proof.signature = []byte(r.String("signature", keyBytesMax))
 	if id.ID == 0 {
-		r.Fail(errNobody)
+		r.Fail(errNoNodeID)
 	}
 	return id
 }

@@ -78,14 +78,14 @@ type link struct {
 	broken error
 }
 
-func (l *link) init(e *engine, p Peer, c Class, reached *atomic.Bool) {
+func (l *link) initLink(e *engine, p Peer, c Class, reached *atomic.Bool) {
 	l.e, l.peer, l.class, l.limit, l.reached = e, p, c, *e.cfg.class(c), reached
 	l.wake = make(chan struct{}, 1)
 	l.backlog.pool = &e.blocks
 }
 
-// start lets the owner run if the link is interested and the engine has started.
-func (l *link) start() {
+// startLink lets the owner run if the link is interested and the engine has started.
+func (l *link) startLink() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.startLocked()
@@ -96,7 +96,7 @@ func (l *link) startLocked() {
 		return
 	}
 	l.ctx, l.cancel = context.WithCancel(l.e.ctx)
-	l.started = l.e.spawn(l.run)
+	l.started = l.e.spawn(l.runLink)
 	if !l.started {
 		l.cancel()
 	}
@@ -106,8 +106,8 @@ func (l *link) interestedLocked() bool {
 	return l.class == Control || l.redial || l.framesLocked() > 0
 }
 
-// stop ends the link for good.
-func (l *link) stop(why DropReason) {
+// stopLink ends the link for good.
+func (l *link) stopLink(why DropReason) {
 	l.mu.Lock()
 	if l.stopped {
 		l.mu.Unlock()
@@ -141,13 +141,13 @@ func (l *link) signal() {
 	}
 }
 
-// run is the owner goroutine.
-func (l *link) run() {
+// runLink is the owner goroutine.
+func (l *link) runLink() {
 	defer l.cancel()
 	// fails counts consecutive failed attempts, young the consecutive connections that
 	// did not last: the first attempt after a loss is immediate.
 	fails, young, refused := 0, 0, false
-	for l.awaitInterest() && l.pause(l.backoff(fails+max(young-1, 0))) {
+	for l.awaitInterest() && l.pauseFor(l.backoff(fails+max(young-1, 0))) {
 		conn, err := l.connect()
 		if err != nil {
 			if !refused && isRefused(err) {
@@ -161,12 +161,12 @@ func (l *link) run() {
 		}
 		fails, refused = 0, false
 		since := time.Now()
-		err = l.serve(conn)
+		err = l.serveConn(conn)
 		young++
 		if time.Since(since) >= l.e.cfg.BackoffMax {
 			young = 0
 		}
-		l.lost(err)
+		l.onLost(err)
 	}
 }
 
@@ -191,8 +191,8 @@ func (l *link) awaitInterest() bool {
 	}
 }
 
-// pause waits for d. It reports false when the link has been stopped.
-func (l *link) pause(d time.Duration) bool {
+// pauseFor waits for d. It reports false when the link has been stopped.
+func (l *link) pauseFor(d time.Duration) bool {
 	if d == 0 {
 		return l.ctx.Err() == nil
 	}
@@ -228,7 +228,7 @@ func (l *link) connect() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
-		l.e.drop(conn)
+		l.e.closeConn(conn)
 		return nil, ErrClosed
 	}
 	l.conn, l.broken = conn, nil
@@ -236,9 +236,9 @@ func (l *link) connect() (net.Conn, error) {
 	return conn, nil
 }
 
-// serve reports the connection and writes the queue to it until it breaks. It
+// serveConn reports the connection and writes the queue to it until it breaks. It
 // returns why it broke, with all of the connection's goroutines gone.
-func (l *link) serve(conn net.Conn) error {
+func (l *link) serveConn(conn net.Conn) error {
 	counters := &l.e.counters.Class[l.class]
 	counters.Connections.Add(1)
 	l.reached.Store(true)
@@ -248,7 +248,7 @@ func (l *link) serve(conn net.Conn) error {
 		close(watched)
 	}
 	l.writeLoop(conn)
-	l.e.drop(conn)
+	l.e.closeConn(conn)
 	<-watched
 	counters.Connections.Add(-1)
 	l.mu.Lock()
@@ -284,8 +284,8 @@ func (l *link) breakOff(conn net.Conn, cause error) {
 	l.signal()
 }
 
-// lost empties the queue after an open connection broke.
-func (l *link) lost(cause error) {
+// onLost empties the queue after an open connection broke.
+func (l *link) onLost(cause error) {
 	l.mu.Lock()
 	n := l.emptyLocked()
 	l.redial = true
@@ -347,7 +347,7 @@ func (l *link) emit(ev PeerEvent) { l.e.emit(ev, l.alive) }
 
 // link returns our link to a peer, or the error of Send.
 func (e *engine) link(to gossip.NodeID, c Class) (*link, error) {
-	p := e.peers.peer(to)
+	p := e.peers.peerOf(to)
 	if p == nil || c >= classes {
 		e.counters.Drops[DropUnknownPeer].Add(1)
 		return nil, ErrUnknownPeer

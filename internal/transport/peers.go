@@ -41,26 +41,26 @@ func (p *outgoing) keeps(told Peer) bool {
 // reason.
 func (p *outgoing) stop(why DropReason) {
 	for c := range p.links {
-		p.links[c].stop(why)
+		p.links[c].stopLink(why)
 	}
 }
 
-func (t *peerTable) init(forgottenMax int) {
+func (t *peerTable) initTable(forgottenMax int) {
 	t.byID.Store(&map[gossip.NodeID]*outgoing{})
 	t.forgotten = make(map[gossip.NodeID]struct{})
 	t.ring = make([]gossip.NodeID, 0, forgottenMax)
 }
 
-func (t *peerTable) peer(id gossip.NodeID) *outgoing { return (*t.byID.Load())[id] }
+func (t *peerTable) peerOf(id gossip.NodeID) *outgoing { return (*t.byID.Load())[id] }
 
-func (t *peerTable) all() map[gossip.NodeID]*outgoing { return *t.byID.Load() }
+func (t *peerTable) allLinks() map[gossip.NodeID]*outgoing { return *t.byID.Load() }
 
 // allAfterClose is all, complete once the engine's context has ended: addPeers checks the
 // context under the same lock.
 func (t *peerTable) allAfterClose() map[gossip.NodeID]*outgoing {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all()
+	return t.allLinks()
 }
 
 func (t *peerTable) isForgotten(id gossip.NodeID) bool {
@@ -89,8 +89,8 @@ func (t *peerTable) remember(id gossip.NodeID) {
 func (e *engine) Learn(peers ...Peer) {
 	e.know(peers...)
 	for i := range peers {
-		if p := e.peers.peer(peers[i].ID); p != nil {
-			p.links[Control].start()
+		if p := e.peers.peerOf(peers[i].ID); p != nil {
+			p.links[Control].startLink()
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (e *engine) know(peers ...Peer) {
 		}
 		o := &outgoing{Peer: p}
 		for c := range o.links {
-			o.links[c].init(e, p, Class(c), &o.reached)
+			o.links[c].initLink(e, p, Class(c), &o.reached)
 		}
 		if known != nil {
 			known.stop(DropForgotten)
@@ -188,7 +188,7 @@ func (e *engine) queueBytes(c Class) int {
 		return 0
 	}
 	n := 0
-	for _, p := range e.peers.all() {
+	for _, p := range e.peers.allLinks() {
 		n += p.links[c].queued()
 	}
 	return n

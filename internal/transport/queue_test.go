@@ -23,7 +23,7 @@ func TestAFullQueueRefusesAndRecovers(t *testing.T) {
 // rest makes the link believe that nothing was sent lately, so that the next Send
 // writes by itself if it can.
 func (n *node) rest(to gossip.NodeID, c Class) {
-	l := &n.e.peers.peer(to).links[c]
+	l := &n.e.peers.peerOf(to).links[c]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.direct.last = time.Time{}

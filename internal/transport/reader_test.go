@@ -60,13 +60,13 @@ func TestFramesSurviveAnyCutting(t *testing.T) {
 			p := bytes.Repeat([]byte{byte(i)}, n)
 			want = append(want, p)
 			if q.pool != nil {
-				q.add(Kind(i%3+1), p)
+				q.addFrame(Kind(i%3+1), p)
 			} else {
 				stream = appendFrame(stream, Kind(i%3+1), p)
 			}
 		}
 		for q.first != nil {
-			b := q.take()
+			b := q.takeBlock()
 			b.seal()
 			stream = append(stream, b.bytes...)
 		}

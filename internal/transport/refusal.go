@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -105,3 +106,15 @@ func quoteOrUnset(v string, set bool) string {
 	}
 	return fmt.Sprintf("%q", v)
 }
+
+// Errors of the first messages of a connection.
+var (
+	errNotOurs  = errors.New("transport: not the first bytes of a Peerage node")
+	errUnsorted = errors.New("transport: settings are not sorted")
+	errNoNodeID = errors.New("transport: a node without NodeID")
+)
+
+type tlsError struct{ err error }
+
+func (e *tlsError) Error() string { return "transport: TLS handshake: " + e.err.Error() }
+func (e *tlsError) Unwrap() error { return e.err }

@@ -41,7 +41,7 @@ func (a addressed) RemoteAddr() net.Addr { return memAddr(a.from) }
 
 func TestSlotsAreSharedBySource(t *testing.T) {
 	var s strangers
-	s.init(8, 3)
+	s.initStrangers(8, 3)
 	early := false
 	s.draw = func(n int) int {
 		if early {
@@ -63,7 +63,7 @@ func TestSlotsAreSharedBySource(t *testing.T) {
 	if _, out := enter("192.0.2.1:3"); out != first {
 		t.Errorf("not the oldest of the source ends: %+v", out)
 	}
-	if s.leave(first) {
+	if s.leaveStranger(first) {
 		t.Error("one that lost its slot gives it back")
 	}
 	for i := range 5 {
@@ -72,7 +72,7 @@ func TestSlotsAreSharedBySource(t *testing.T) {
 		}
 	}
 	enter("192.0.2.7:1")
-	if in, out := enter("192.0.2.9:1"); out != nil || !s.leave(in) {
+	if in, out := enter("192.0.2.9:1"); out != nil || !s.leaveStranger(in) {
 		t.Errorf("%+v ends though a slot is free", out)
 	}
 	early = true

@@ -259,3 +259,15 @@ func (s *sockets) writePacket(b []byte, addr string) error {
 func (s *sockets) close() error { return s.tcp.Close() }
 
 func (s *sockets) closePackets() error { return s.udp.Close() }
+
+// asksForHost reports whether a node's certificate must name the host at which the node
+// is reached: unless the application has set another name for its nodes, or verifies
+// certificates itself.
+func asksForHost(cfg *TCPConfig) bool {
+	if cfg.Certificates != nil {
+		return cfg.Certificates.files.Name == ""
+	}
+	t := cfg.TLS
+	return t != nil && t.ServerName == "" && !t.InsecureSkipVerify && t.VerifyConnection == nil &&
+		t.VerifyPeerCertificate == nil && t.GetConfigForClient == nil
+}
