@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/statecopy"
+	"github.com/peerage-go/peerage/internal/statetransfer"
 )
 
 // counters are those of one type, for the life of the program.
@@ -18,7 +19,7 @@ type counters struct {
 	stale, far atomic.Uint64
 	in, out    atomic.Uint64
 
-	statesIn, statesOut, statesLost atomic.Uint64
+	transfers statetransfer.Counters
 
 	// replication counts replicated states.
 	replication statecopy.Counters

@@ -27,7 +27,7 @@ func (s *service) HandleEntity(from gossip.NodeID, payload []byte) {
 	case frames.KindMarkerAck:
 		err = s.handleMarkerAck(from, payload)
 	case frames.KindState, frames.KindStateEnd, frames.KindStateAck:
-		err = s.handleState(from, payload)
+		err = s.transfers.HandleFrame(from, payload)
 	case frames.KindStandby:
 		err = s.replicated.HandleFrame(from, payload)
 	case frames.KindCancel:

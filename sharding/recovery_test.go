@@ -2,6 +2,8 @@ package sharding
 
 import "testing"
 
+var older, newer = Token{Term: 1, Seq: 2}, Token{Term: 2, Seq: 1}
+
 func TestARecoveryIsTakenUnderItsTokenOnly(t *testing.T) {
 	r := recoveries{waiting: map[ShardID]recovery{3: {token: older, states: map[string][]byte{"a": nil}}}}
 	if _, ok := r.takeShard(3, newer); ok {

@@ -21,6 +21,7 @@ import (
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/internal/statecopy"
+	"github.com/peerage-go/peerage/internal/statetransfer"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -57,11 +58,9 @@ type service struct {
 	declined map[string]gossip.Epoch
 	silent   map[gossip.NodeID]bool
 
-	// departures are the transfers that wait for their ack, arrivals what came in.
-	departures departures
-	farewells  farewells
-	arrivals   arrivals
-	queries    queries
+	farewells farewells
+	transfers *statetransfer.Transfers
+	queries   queries
 	// replicated are the replicated states of all types.
 	replicated *statecopy.Set
 	pace       *residency.Pace
@@ -87,6 +86,9 @@ func (r *Registry) startService(cfg placement.Config, o figures.ShardingObserver
 	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})
 	s.replicated = statecopy.NewSet(s.replicationConfig())
+	s.transfers = statetransfer.New(statetransfer.Config{
+		Self: cfg.Self.ID, Links: cfg.Links, Log: s.log, Ctx: s.ctx, SendAck: s.out.send, StateHeld: s.stateHeld,
+	})
 	s.pace = residency.NewPace(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
 	paths, err := r.attach(s)
 	if err != nil {
@@ -115,6 +117,16 @@ func (s *service) replicationConfig() statecopy.Config {
 		cfg.Replicated = s.observer.StateKept
 	}
 	return cfg
+}
+
+// stateHeld reports to a type's region core that the states of a shard are here.
+func (s *service) stateHeld(typ string, e region.StateHeld) {
+	s.mu.Lock()
+	sh := s.shells[typ]
+	s.mu.Unlock()
+	if sh != nil {
+		sh.inbox.Put(e)
+	}
 }
 
 // path returns the path of a type, nil if the type is not registered.

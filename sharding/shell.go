@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/eventqueue"
 	"github.com/peerage-go/peerage/internal/statecopy"
+	"github.com/peerage-go/peerage/internal/statetransfer"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -30,6 +31,8 @@ type shell struct {
 	ended chan struct{}
 	trace *traceRing
 
+	// transfers moves the states of shards in handoffs.
+	transfers *statetransfer.Type
 	// recoveries is nil unless the type's state is replicated.
 	recoveries *recoveries
 
@@ -247,7 +250,7 @@ func (sh *shell) doRegion(e region.Effect) {
 	case region.StopShard:
 		sh.stopShard(e)
 	case region.DropState:
-		sh.dropState(e)
+		sh.transfers.Drop(e)
 	default:
 		sh.doRoute(e)
 	}
@@ -298,8 +301,7 @@ func (sh *shell) startShard(e region.StartShard) {
 	if sh.path == nil {
 		return
 	}
-	states := sh.s.arrivals.take(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
-	sh.path.base().counters.statesIn.Add(uint64(activation.Travelling(states)))
+	states := sh.transfers.Take(e.Shard, e.Token, e.From)
 	if sh.recoveries != nil {
 		sh.recoveries.beginShard(e.Shard, e.Token, states)
 		return
@@ -337,19 +339,19 @@ func (sh *shell) stopShard(e region.StopShard) {
 	if e.To == sh.s.cfg.Self.ID {
 		// It starts here again, under another token.
 		sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st activation.Stopped) {
-			sh.keep(st, false)
+			sh.transfers.Hold(st, false)
 			done(st)
 		})
 		return
 	}
-	// The new home has the states before anybody hears of the stop, so it never has
-	// to wait for them.
+	// The new home has the states before the coordinator learns of the stop, so it never waits
+	// for them.
 	sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st activation.Stopped) {
 		if st.States == nil {
 			// Stopped before, and sent to a home that has died since.
-			st.States = sh.s.arrivals.kept(arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}, st.Token)
+			st.States = sh.transfers.Held(st.Shard, st.Token)
 		}
-		sh.keep(st, sh.transfer(e.To, st, e.Within))
+		sh.transfers.Hold(st, sh.transfers.Send(e.To, st, e.Within))
 		done(st)
 	})
 }
@@ -368,7 +370,7 @@ func (sh *shell) finishDrain() {
 	case <-sh.drained:
 	default:
 		if sh.path != nil {
-			sh.loseKept()
+			sh.transfers.CountUndelivered()
 		}
 		close(sh.drained)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/eventqueue"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/statetransfer"
 )
 
 // typesMax bounds the types that others can make this node know.
@@ -26,6 +27,11 @@ func (s *service) newShell(info typeInfo, p dataPath) *shell {
 		inbox: eventqueue.New(joinShardEvents), ended: make(chan struct{}), drained: make(chan struct{}), trace: &traceRing{},
 	}
 	sh.inc = s.incarnation(sh)
+	states := &statetransfer.Counters{}
+	if p != nil {
+		states = &p.base().counters.transfers
+	}
+	sh.transfers = s.transfers.Type(info.name, states, func(id gossip.NodeID) bool { return sh.view.Load().Member(id) != nil })
 	floors := s.floors[info.name]
 	if floors == nil {
 		floors = &region.Floors{}

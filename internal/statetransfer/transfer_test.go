@@ -1,0 +1,104 @@
+package statetransfer
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/transport"
+)
+
+// pair are the transfers of nodes 1 and 2, connected. lose drops the next frames of node 1.
+type pair struct {
+	nodes [3]*Transfers
+	lose  int
+	held  []region.StateHeld
+}
+
+// end is one node's side of a pair.
+type end struct {
+	*pair
+	self gossip.NodeID
+}
+
+func (e end) Send(to gossip.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
+	switch {
+	case len(frame) > 1000:
+		return transport.ErrFrameTooLarge
+	case e.self == 1 && e.lose > 0:
+		e.lose--
+		return nil
+	}
+	return e.nodes[to].HandleFrame(e.self, frame)
+}
+
+func (end) WaitRoom(context.Context, gossip.NodeID, transport.Class) error { return nil }
+func (end) Open(gossip.NodeID, transport.Class) bool                       { return true }
+
+func newPair(ctx context.Context) *pair {
+	p := &pair{}
+	for _, id := range []gossip.NodeID{1, 2} {
+		e := end{p, id}
+		p.nodes[id] = New(Config{
+			Self: id, Links: e, Log: slog.New(slog.DiscardHandler), Ctx: ctx,
+			SendAck:   func(to gossip.NodeID, frame []byte) { _ = p.nodes[to].HandleFrame(id, frame) },
+			StateHeld: func(_ string, ev region.StateHeld) { p.held = append(p.held, ev) },
+		})
+	}
+	return p
+}
+
+// States arrive although frames are lost. A state that is too large is counted as lost, and
+// the others arrive.
+func TestStatesReachTheNewHome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t.Context())
+		p.lose = 2
+		var from, to Counters
+		member := func(gossip.NodeID) bool { return true }
+		old, fresh := p.nodes[1].Type("t", &from, member), p.nodes[2].Type("t", &to, member)
+		st := activation.Stopped{Shard: 3, Token: older, States: map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": make([]byte, 2000)}}
+		if !old.Send(2, st, time.Minute) {
+			t.Fatal("the states did not arrive")
+		}
+		if len(p.held) != 1 || p.held[0] != (region.StateHeld{Shard: 3, Token: older, From: 1}) {
+			t.Errorf("held: %+v", p.held)
+		}
+		if got := fresh.Take(3, newer, 1); len(got) != 2 || string(got["b"]) != "2" {
+			t.Errorf("takes %v", got)
+		}
+		if from.Out.Load() != 2 || from.Lost.Load() != 1 || to.In.Load() != 2 {
+			t.Errorf("%d sent, %d lost, %d taken", from.Out.Load(), from.Lost.Load(), to.In.Load())
+		}
+	})
+}
+
+// A transfer to a node that has left ends before its time, and the old home holds the states
+// until it drops them as lost.
+func TestStatesForARemovedNodeAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t.Context())
+		p.lose = 100
+		var c Counters
+		old := p.nodes[1].Type("t", &c, func(gossip.NodeID) bool { return false })
+		st := activation.Stopped{Shard: 3, Token: older, States: map[string][]byte{"a": []byte("1")}}
+		begin := time.Now()
+		arrived := old.Send(2, st, time.Minute)
+		if took := time.Since(begin); arrived || took != resendAfter {
+			t.Errorf("arrived %v, after %v", arrived, took)
+		}
+		old.Hold(st, arrived)
+		if got := old.Held(3, older); len(got) != 1 {
+			t.Errorf("holds %v", got)
+		}
+		old.Drop(region.DropState{Shard: 3, Token: older, From: 1, Home: 2})
+		if c.Lost.Load() != 1 || old.Held(3, older) != nil {
+			t.Errorf("%d lost, holds %v", c.Lost.Load(), old.Held(3, older))
+		}
+	})
+}
