@@ -2,20 +2,6 @@ package crdt
 
 import "iter"
 
-// Causal is a Value with a causal context: all but the counters, GSet, the
-// last-writer-wins types and VersionVector.
-type Causal interface {
-	Value
-	// Context returns a copy of the causal context.
-	Context() *Context
-	// Claims yields the writers in the context, in no particular order, each with its
-	// highest sequence number in the context. It costs next to nothing, and may yield a
-	// writer more than once. A process that finds a higher number for itself than it has
-	// used shares its NodeID with another process, has come back with an old state, or has
-	// received a damaged value: after a join it continues above that number.
-	Claims() iter.Seq2[NodeID, uint64]
-}
-
 func (c *causal[P]) claims(yield func(NodeID, uint64) bool) {
 	for i := range c.columns {
 		if col := &c.columns[i]; col.used && len(col.seen) > 0 && !yield(col.node, col.seen.max()) {
@@ -35,7 +21,8 @@ func (o *oneDot[E]) claims(yield func(NodeID, uint64) bool) {
 	}
 }
 
-// Claims implements Causal.
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
 func (s *ORSet[E]) Claims() iter.Seq2[NodeID, uint64] {
 	if s.full != nil {
 		return s.full.claims
@@ -43,17 +30,22 @@ func (s *ORSet[E]) Claims() iter.Seq2[NodeID, uint64] {
 	return s.one.claims
 }
 
-// Claims implements Causal.
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
 func (f *Flag) Claims() iter.Seq2[NodeID, uint64] { return f.set.Claims() }
 
-// Claims implements Causal.
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
 func (r *MVRegister[V]) Claims() iter.Seq2[NodeID, uint64] { return r.set.Claims() }
 
-// Claims implements Causal.
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
 func (m *ORMap[K, V]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }
 
-// Claims implements Causal.
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
 func (m *ORMultiMap[K, V]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }
 
-// Claims implements Causal.
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
 func (m *PNCounterMap[K]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }

@@ -54,7 +54,7 @@
 //     Iterators are the exception: do not change a value while ranging over it.
 //   - Decode never panics and allocates at most a small multiple of its input.
 //   - Removed elements leave nothing behind but the interval of their writer. What
-//     dead writers leave can be pruned, see Pruner.
+//     dead writers leave can be pruned, see Garbage.
 //
 // Values are not safe for concurrent use, reading included: some build an index
 // when they are first read. Nothing in this package blocks, starts a goroutine or

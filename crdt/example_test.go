@@ -248,7 +248,7 @@ func ExampleDecode() {
 	// true
 }
 
-func ExamplePruner() {
+func ExampleORSet_Prune() {
 	gone := func(n crdt.NodeID) bool { return n == bob }
 	var a crdt.ORSet[string]
 	a.Add(bob, "x")
@@ -264,7 +264,7 @@ func ExamplePruner() {
 	// Output: 0 true
 }
 
-func ExampleFolder() {
+func ExampleGCounter_Fold() {
 	var c crdt.GCounter
 	c.Add(bob, 20)
 	c.Add(ann, 1)
@@ -347,11 +347,10 @@ func ExampleValue() {
 	// Output: crdt: a value of kind GCounter where Flag is due
 }
 
-func ExampleStamped() {
+func ExampleLWWMap_Newest() {
 	var m crdt.LWWMap[string, int]
-	var s crdt.Stamped = &m
 	m.Set("k", 1, crdt.Stamp{Time: 9, Node: ann})
-	fmt.Println(s.Newest().Time)
+	fmt.Println(m.Newest().Time)
 	// Output: 9
 }
 
@@ -382,13 +381,12 @@ func ExampleLimitError() {
 	// Output: true elements
 }
 
-func ExampleCausal() {
+func ExampleORMultiMap_Claims() {
 	var m crdt.ORMultiMap[string, int]
 	m.Add(ann, "k", 1)
 	m.Add(ann, "k", 2)
-	var c crdt.Causal = &m
-	for writer, seq := range c.Claims() {
-		fmt.Println(writer == ann, seq, c.Context().Len())
+	for writer, seq := range m.Claims() {
+		fmt.Println(writer == ann, seq, m.Context().Len())
 	}
 	// Output: true 2 2
 }

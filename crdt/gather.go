@@ -22,22 +22,6 @@ import (
 // that no replica may lose; and a heir that takes a share whose younger state is at another
 // replica counts it twice.
 
-// Gatherer is a Value with counters under keys: PNCounterMap and ORMap.
-type Gatherer interface {
-	Value
-	// Loose returns some of the dead writers whose shares stand beside each other
-	// under a key, in order and at most most (at least 2), and none if there are none.
-	Loose(dead func(NodeID) bool, most int) []NodeID
-	// Shares returns the shares of these writers as one number for comparison, and
-	// in Items how many of them Gather would end.
-	Shares(of func(NodeID) bool) Garbage
-	// Gather puts the shares of these writers together, one per counter, and reports
-	// whether there were any. The content does not change, the digest does. At all
-	// replicas Shares must have been equal, for the same writers, and nothing from
-	// before that may arrive after it.
-	Gather(of func(NodeID) bool) bool
-}
-
 // shares tells how the elements of a set are shares in counters.
 type shares[E, G comparable] struct {
 	// split returns the counter and the share that an element is; ok is false for one
@@ -176,17 +160,21 @@ func (m *PNCounterMap[K]) shares() *shares[share[K], K] {
 	}
 }
 
-// Loose implements Gatherer.
+// Loose returns some of the dead writers whose shares stand beside each other under a key,
+// in order. It returns at most most of them (at least 2), or none.
 func (m *PNCounterMap[K]) Loose(dead func(NodeID) bool, most int) []NodeID {
 	return m.shares().loose(m.inner(), dead, most)
 }
 
-// Shares implements Gatherer.
+// Shares returns the shares of these writers for comparison, and in Items how many of them
+// Gather would end.
 func (m *PNCounterMap[K]) Shares(of func(NodeID) bool) Garbage {
 	return m.shares().digest(m.inner(), of)
 }
 
-// Gather implements Gatherer.
+// Gather merges the shares of these writers, one per counter, and reports whether there
+// were any. The content does not change, the digest does. Shares must have been equal at
+// all replicas.
 func (m *PNCounterMap[K]) Gather(of func(NodeID) bool) bool {
 	return m.shares().gather(m.inner(), of)
 }
@@ -213,13 +201,17 @@ func (m *ORMap[K, V]) shares() *shares[leaf[V], string] {
 	}
 }
 
-// Loose implements Gatherer.
+// Loose returns some of the dead writers whose shares stand beside each other under a key,
+// in order. It returns at most most of them (at least 2), or none.
 func (m *ORMap[K, V]) Loose(dead func(NodeID) bool, most int) []NodeID {
 	return m.shares().loose(m.inner(), dead, most)
 }
 
-// Shares implements Gatherer.
+// Shares returns the shares of these writers for comparison, and in Items how many of them
+// Gather would end.
 func (m *ORMap[K, V]) Shares(of func(NodeID) bool) Garbage { return m.shares().digest(m.inner(), of) }
 
-// Gather implements Gatherer.
+// Gather merges the shares of these writers, one per counter, and reports whether there
+// were any. The content does not change, the digest does. Shares must have been equal at
+// all replicas.
 func (m *ORMap[K, V]) Gather(of func(NodeID) bool) bool { return m.shares().gather(m.inner(), of) }

@@ -10,7 +10,7 @@ import (
 // gathered is a value under test and what is done with it.
 type gathered struct {
 	name   string
-	fresh  func() Gatherer
+	fresh  func() gatherable
 	add    func(v Value, node NodeID, k string, n int64) Value
 	remove func(v Value, k string) Value
 	view   func(v Value) string
@@ -18,7 +18,7 @@ type gathered struct {
 
 var gatheredKinds = []gathered{{
 	name:  "PNCounterMap",
-	fresh: func() Gatherer { return &PNCounterMap[string]{} },
+	fresh: func() gatherable { return &PNCounterMap[string]{} },
 	add: func(v Value, node NodeID, k string, n int64) Value {
 		return v.(*PNCounterMap[string]).Add(node, k, n)
 	},
@@ -26,7 +26,7 @@ var gatheredKinds = []gathered{{
 	view:   counterMapSubject().view,
 }, {
 	name:  "ORMap",
-	fresh: func() Gatherer { return &ORMap[string, string]{} },
+	fresh: func() gatherable { return &ORMap[string, string]{} },
 	add: func(v Value, node NodeID, k string, n int64) Value {
 		if n == 0 {
 			return v.(*ORMap[string, string]).At(k).Set(node, "x")
@@ -50,7 +50,7 @@ type flight struct {
 type gatherRun struct {
 	kind   *gathered
 	rng    *rand.Rand
-	vals   []Gatherer
+	vals   []gatherable
 	nodes  []NodeID
 	dead   map[NodeID]bool
 	floor  []int
@@ -150,7 +150,7 @@ func TestGatheringShowsNothing(t *testing.T) {
 			var runs [2]*gatherRun
 			for w := range runs {
 				runs[w] = &gatherRun{kind: &gatheredKinds[k], rng: rand.New(rand.NewPCG(seed, 1)), dead: map[NodeID]bool{},
-					vals: make([]Gatherer, 4), nodes: make([]NodeID, 4), floor: make([]int, 4), gather: w == 1}
+					vals: make([]gatherable, 4), nodes: make([]NodeID, 4), floor: make([]int, 4), gather: w == 1}
 				for i := range runs[w].vals {
 					runs[w].vals[i] = runs[w].kind.fresh()
 					runs[w].reboot(i)

@@ -116,7 +116,9 @@ func (c *GCounter) folded(dead NodeID) (n uint64) {
 	return n
 }
 
-// Fold implements Folder.
+// Fold moves the share of a dead writer to heir, as a change made by heir, and returns the
+// delta, or nil if there is nothing to move. The content does not change. Only the
+// incarnation heir itself may call it.
 func (c *GCounter) Fold(dead, heir NodeID) Value {
 	if d := c.fold(dead, heir); d != nil {
 		return d
@@ -163,7 +165,7 @@ func (c *GCounter) Writers() []NodeID {
 	return out
 }
 
-// Garbage implements Pruner: the entries of dead writers that were folded whole,
+// Garbage returns the garbage: the entries of dead writers that were folded whole,
 // and the records of it.
 func (c *GCounter) Garbage(dead func(NodeID) bool) (g Garbage) {
 	gone := c.whole(dead)
@@ -200,7 +202,8 @@ func (c *GCounter) whole(dead func(NodeID) bool) (gone []NodeID) {
 	return gone
 }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (c *GCounter) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || c.Garbage(dead) != agreed {
 		return false

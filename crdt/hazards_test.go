@@ -130,7 +130,7 @@ func TestHazard4BothSidesHaveIt(t *testing.T) {
 }
 
 // claimed returns the highest sequence number of a writer that a value claims.
-func claimed(v Causal, n NodeID) (highest uint64) {
+func claimed(v causalValue, n NodeID) (highest uint64) {
 	for writer, seq := range v.Claims() {
 		if writer == n {
 			highest = max(highest, seq)
@@ -160,8 +160,8 @@ func TestClaimsAreTheHighestDots(t *testing.T) {
 		t.Errorf("the set claims %d of a, %d of b", claimed(&a, na), claimed(&a, nb))
 	}
 	for v := range Split(&a, 1) {
-		for n, seq := range v.(Causal).Claims() {
-			if !v.(Causal).Context().Contains(Dot{n, seq}) {
+		for n, seq := range v.(causalValue).Claims() {
+			if !v.(causalValue).Context().Contains(Dot{n, seq}) {
 				t.Errorf("a part claims %v:%d, which is not in it", n, seq)
 			}
 		}
@@ -175,7 +175,7 @@ func TestHazard5ReusedWritersAreSeen(t *testing.T) {
 	backup := copyOf(&a)
 	a.Add(na, "x")
 	b := copyOf(&a)
-	for _, v := range []Causal{backup, &Flag{}, &MVRegister[int]{}, &ORMap[string, int]{}, &ORMultiMap[string, int]{}, &PNCounterMap[int]{}} {
+	for _, v := range []causalValue{backup, &Flag{}, &MVRegister[int]{}, &ORMap[string, int]{}, &ORMultiMap[string, int]{}, &PNCounterMap[int]{}} {
 		if claimed(v, na) != 0 || v.Context().Max(na) != 0 {
 			t.Fatal("an empty value has seen something")
 		}

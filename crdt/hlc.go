@@ -70,8 +70,8 @@ func (h *HLC) Observe(tick uint64, wall time.Time) error {
 	return nil
 }
 
-// Stamped is a Value whose order is that of stamps.
-type Stamped interface {
+// stamped is a Value whose order is that of stamps.
+type stamped interface {
 	Value
 	// Newest returns the greatest stamp in the value, or the zero Stamp.
 	Newest() Stamp
@@ -82,7 +82,7 @@ type Stamped interface {
 // value should then not be joined, or it stands until the wall clock gets there.
 // Values without stamps are admitted as they are.
 func (h *HLC) Admit(v Value, wall time.Time) error {
-	if s, ok := v.(Stamped); ok {
+	if s, ok := v.(stamped); ok {
 		return h.Observe(s.Newest().Time, wall)
 	}
 	return nil

@@ -14,20 +14,6 @@ package crdt
 // stand in one part. The grain grows with the number of operations a value has seen,
 // which bounds what comparing costs; at 17 million it is still 64 dots.
 
-// Partial is a Value of many elements that can be compared, and sent, in parts. Its methods
-// read the whole value, and leave it unchanged.
-type Partial interface {
-	Value
-	// Grain returns how finely to divide the value. Both sides must use the same grain.
-	Grain() uint8
-	// PartSums returns hashes of the value's n parts; parts with equal hashes are equal. It
-	// returns nil if the value is too large to be divided so finely.
-	PartSums(n int, grain uint8) []uint64
-	// Part returns the content of the parts for which want is true, out of len(want), as a
-	// value; an empty value if want is empty. It shares no memory with this one.
-	Part(want []bool, grain uint8) Value
-}
-
 const (
 	grainMin = 6
 	grainMax = 43
@@ -110,13 +96,16 @@ func (f *orset[E]) part(want []bool, grain uint8) *orset[E] {
 	return out
 }
 
-// Grain implements Partial.
+// Grain returns how finely to divide the value into parts. Both sides of a comparison must
+// use the same grain.
 func (s *ORSet[E]) Grain() uint8 { return s.indexed().grain() }
 
-// PartSums implements Partial.
+// PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
+// returns nil if the value is too large to be divided so finely.
 func (s *ORSet[E]) PartSums(n int, grain uint8) []uint64 { return s.indexed().partSums(n, grain) }
 
-// Part implements Partial.
+// Part returns the content of the parts for which want is true, out of len(want), as a value
+// that shares no memory with this one.
 func (s *ORSet[E]) Part(want []bool, grain uint8) Value { return s.cut(want, grain) }
 
 func (s *ORSet[E]) cut(want []bool, grain uint8) *ORSet[E] {
@@ -124,42 +113,52 @@ func (s *ORSet[E]) cut(want []bool, grain uint8) *ORSet[E] {
 	return &ORSet[E]{elem: f.elem, full: f.part(want, grain)}
 }
 
-// Grain implements Partial.
+// Grain returns how finely to divide the value into parts. Both sides of a comparison must
+// use the same grain.
 func (m *ORMultiMap[K, V]) Grain() uint8 { return m.inner().Grain() }
 
-// PartSums implements Partial.
+// PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
+// returns nil if the value is too large to be divided so finely.
 func (m *ORMultiMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
 
-// Part implements Partial.
+// Part returns the content of the parts for which want is true, out of len(want), as a value
+// that shares no memory with this one.
 func (m *ORMultiMap[K, V]) Part(want []bool, grain uint8) Value {
 	return &ORMultiMap[K, V]{set: *m.inner().cut(want, grain)}
 }
 
-// Grain implements Partial.
+// Grain returns how finely to divide the value into parts. Both sides of a comparison must
+// use the same grain.
 func (m *PNCounterMap[K]) Grain() uint8 { return m.inner().Grain() }
 
-// PartSums implements Partial.
+// PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
+// returns nil if the value is too large to be divided so finely.
 func (m *PNCounterMap[K]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
 
-// Part implements Partial.
+// Part returns the content of the parts for which want is true, out of len(want), as a value
+// that shares no memory with this one.
 func (m *PNCounterMap[K]) Part(want []bool, grain uint8) Value {
 	return &PNCounterMap[K]{set: *m.inner().cut(want, grain)}
 }
 
-// Grain implements Partial.
+// Grain returns how finely to divide the value into parts. Both sides of a comparison must
+// use the same grain.
 func (m *ORMap[K, V]) Grain() uint8 { return m.inner().Grain() }
 
-// PartSums implements Partial.
+// PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
+// returns nil if the value is too large to be divided so finely.
 func (m *ORMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
 
-// Part implements Partial.
+// Part returns the content of the parts for which want is true, out of len(want), as a value
+// that shares no memory with this one.
 func (m *ORMap[K, V]) Part(want []bool, grain uint8) Value { return m.wrap(m.inner().cut(want, grain)) }
 
-// Grain implements Partial: the parts of a set that only grows go by its elements,
+// Grain returns a constant: the parts of a set that only grows go by its elements,
 // whatever the grain.
 func (s *GSet[E]) Grain() uint8 { return grainMin }
 
-// PartSums implements Partial.
+// PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
+// returns nil if the value is too large to be divided so finely.
 func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 	if n < 1 {
 		return nil
@@ -172,7 +171,8 @@ func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 	return sums
 }
 
-// Part implements Partial.
+// Part returns the content of the parts for which want is true, out of len(want), as a value
+// that shares no memory with this one.
 func (s *GSet[E]) Part(want []bool, _ uint8) Value {
 	part := &GSet[E]{elem: s.element()}
 	for _, e := range s.list {
@@ -183,10 +183,11 @@ func (s *GSet[E]) Part(want []bool, _ uint8) Value {
 	return part
 }
 
-// Grain implements Partial: the parts of a map go by its keys, whatever the grain.
+// Grain returns a constant: the parts of a map go by its keys, whatever the grain.
 func (m *LWWMap[K, V]) Grain() uint8 { return grainMin }
 
-// PartSums implements Partial.
+// PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
+// returns nil if the value is too large to be divided so finely.
 func (m *LWWMap[K, V]) PartSums(n int, _ uint8) []uint64 {
 	if n < 1 {
 		return nil
@@ -205,7 +206,8 @@ func (m *LWWMap[K, V]) PartSums(n int, _ uint8) []uint64 {
 	return sums
 }
 
-// Part implements Partial.
+// Part returns the content of the parts for which want is true, out of len(want), as a value
+// that shares no memory with this one.
 func (m *LWWMap[K, V]) Part(want []bool, _ uint8) Value {
 	t := m.elements()
 	part := newLWWMap(t)

@@ -9,23 +9,23 @@ import (
 
 // partials are the types that can be compared in parts, with a random change each.
 func partials() map[string]struct {
-	fresh  func() Partial
-	change func(rng *rand.Rand, v Partial, node NodeID, elements int)
+	fresh  func() partialValue
+	change func(rng *rand.Rand, v partialValue, node NodeID, elements int)
 } {
 	type kind = struct {
-		fresh  func() Partial
-		change func(rng *rand.Rand, v Partial, node NodeID, elements int)
+		fresh  func() partialValue
+		change func(rng *rand.Rand, v partialValue, node NodeID, elements int)
 	}
 	name := func(rng *rand.Rand, n int) string { return fmt.Sprint("element-", rng.IntN(n)) }
 	return map[string]kind{
-		"ORSet": {func() Partial { return &ORSet[string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+		"ORSet": {func() partialValue { return &ORSet[string]{} }, func(rng *rand.Rand, v partialValue, node NodeID, n int) {
 			if s := v.(*ORSet[string]); rng.IntN(4) == 0 {
 				s.Remove(name(rng, n))
 			} else {
 				s.Add(node, name(rng, n))
 			}
 		}},
-		"LWWMap": {func() Partial { return &LWWMap[string, string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+		"LWWMap": {func() partialValue { return &LWWMap[string, string]{} }, func(rng *rand.Rand, v partialValue, node NodeID, n int) {
 			m, stamp := v.(*LWWMap[string, string]), Stamp{Time: rng.Uint64N(1 << 40), Node: node, Seq: rng.Uint64()}
 			if rng.IntN(4) == 0 {
 				m.Delete(name(rng, n), stamp)
@@ -33,17 +33,17 @@ func partials() map[string]struct {
 				m.Set(name(rng, n), name(rng, n), stamp)
 			}
 		}},
-		"ORMultiMap": {func() Partial { return &ORMultiMap[string, string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+		"ORMultiMap": {func() partialValue { return &ORMultiMap[string, string]{} }, func(rng *rand.Rand, v partialValue, node NodeID, n int) {
 			if m := v.(*ORMultiMap[string, string]); rng.IntN(4) == 0 {
 				m.RemoveKey(name(rng, n))
 			} else {
 				m.Add(node, name(rng, n), name(rng, 3))
 			}
 		}},
-		"GSet": {func() Partial { return &GSet[string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+		"GSet": {func() partialValue { return &GSet[string]{} }, func(rng *rand.Rand, v partialValue, node NodeID, n int) {
 			v.(*GSet[string]).Add(name(rng, n))
 		}},
-		"ORMap": {func() Partial { return &ORMap[string, string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+		"ORMap": {func() partialValue { return &ORMap[string, string]{} }, func(rng *rand.Rand, v partialValue, node NodeID, n int) {
 			switch m := v.(*ORMap[string, string]); rng.IntN(4) {
 			case 0:
 				m.Remove(name(rng, n))
@@ -55,7 +55,7 @@ func partials() map[string]struct {
 				m.At(name(rng, n), "tags").Add(node, name(rng, 3))
 			}
 		}},
-		"PNCounterMap": {func() Partial { return &PNCounterMap[string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+		"PNCounterMap": {func() partialValue { return &PNCounterMap[string]{} }, func(rng *rand.Rand, v partialValue, node NodeID, n int) {
 			if m := v.(*PNCounterMap[string]); rng.IntN(4) == 0 {
 				m.Remove(name(rng, n))
 			} else {
@@ -66,7 +66,7 @@ func partials() map[string]struct {
 }
 
 // differing returns the parts in which a and b differ.
-func differing(a, b Partial, n int, grain uint8) []bool {
+func differing(a, b partialValue, n int, grain uint8) []bool {
 	x, y := a.PartSums(n, grain), b.PartSums(n, grain)
 	want := make([]bool, n)
 	for i := range want {
@@ -85,7 +85,7 @@ func TestPartsThatDifferMakeUpForTheWhole(t *testing.T) {
 			for range rng.IntN(400) {
 				kind.change(rng, base, NodeID(rng.IntN(3)+1), 200)
 			}
-			a, b := base.Clone().(Partial), base.Clone().(Partial)
+			a, b := base.Clone().(partialValue), base.Clone().(partialValue)
 			for range rng.IntN(30) {
 				kind.change(rng, a, 10, 200)
 			}
@@ -111,7 +111,7 @@ func TestPartsThatDifferMakeUpForTheWhole(t *testing.T) {
 			if changed, _ := mended.Join(part); changed {
 				t.Fatalf("%s, seed %d: a part changes what has it", name, seed)
 			}
-			for _, differ := range differing(whole.(Partial), mended.(Partial), n, grain) {
+			for _, differ := range differing(whole.(partialValue), mended.(partialValue), n, grain) {
 				if differ {
 					t.Fatalf("%s, seed %d: equal values, different sums", name, seed)
 				}
@@ -166,7 +166,7 @@ func TestGrainIsBounded(t *testing.T) {
 }
 
 // Two replicas find out in which parts they differ, and one gets those from the other.
-func ExamplePartial() {
+func ExampleORSet_Part() {
 	here, there := &ORSet[string]{}, &ORSet[string]{}
 	for i := range 1000 {
 		here.Merge(there.Add(1, fmt.Sprint("element-", i)), nil)

@@ -70,7 +70,7 @@ func TestPartOfNothingIsEmpty(t *testing.T) {
 	g.Add("x")
 	var m LWWMap[string, string]
 	m.Set("x", "y", Stamp{Time: 1})
-	for _, v := range []Partial{&s, &g, &m} {
+	for _, v := range []partialValue{&s, &g, &m} {
 		if part := v.Part(nil, grainMin); part.Digest() != 0 {
 			t.Errorf("kind %v: a part of no parts has content", v.Kind())
 		}

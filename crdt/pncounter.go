@@ -42,7 +42,9 @@ func (c *PNCounter) Merge(other *PNCounter) bool {
 	return c.down.Merge(&other.down) || up
 }
 
-// Fold implements Folder.
+// Fold moves the share of a dead writer to heir, as a change made by heir, and returns the
+// delta, or nil if there is nothing to move. The content does not change. Only the
+// incarnation heir itself may call it.
 func (c *PNCounter) Fold(dead, heir NodeID) Value {
 	up, down := c.up.fold(dead, heir), c.down.fold(dead, heir)
 	if up == nil && down == nil {
@@ -61,13 +63,15 @@ func (c *PNCounter) Writers() []NodeID {
 	return slices.Compact(out)
 }
 
-// Garbage implements Pruner.
+// Garbage returns the garbage of the value, if the writers for which dead returns true are
+// gone for good.
 func (c *PNCounter) Garbage(dead func(NodeID) bool) Garbage {
 	g, h := c.up.Garbage(dead), c.down.Garbage(dead)
 	return Garbage{Digest: g.Digest + h.Digest*hashKey0, Items: g.Items + h.Items}
 }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (c *PNCounter) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || c.Garbage(dead) != agreed {
 		return false

@@ -32,29 +32,6 @@ func (g *Garbage) add(hash uint64) {
 	g.Items++
 }
 
-// Pruner is a Value that holds more than its content. All types except GSet and LWWRegister
-// are Pruners.
-type Pruner interface {
-	Value
-	// Garbage returns the garbage of the value if the writers for which dead returns true
-	// are gone for good.
-	Garbage(dead func(NodeID) bool) Garbage
-	// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
-	// reports whether it did. The content does not change, but the digest does.
-	Prune(agreed Garbage, dead func(NodeID) bool) bool
-}
-
-// Folder is a Pruner whose shares of dead writers must be moved to a live writer before
-// pruning: a counter.
-type Folder interface {
-	Pruner
-	// Fold moves the share of a dead writer to heir, as a change made by heir, and returns
-	// the delta, or nil if there is nothing to move. The content does not change. Only the
-	// incarnation heir itself may call it. Two concurrent heirs do no harm, but keep the
-	// entry from ever being pruned: let one member fold.
-	Fold(dead, heir NodeID) Value
-}
-
 // garbage is the context of dead writers of which nothing is live. The context of
 // one that still has live dots stays: it costs one interval, less than its dots.
 func (c *causal[P]) garbage(dead func(NodeID) bool) (g Garbage) {
@@ -83,7 +60,8 @@ func (c *causal[P]) prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return true
 }
 
-// Garbage implements Pruner.
+// Garbage returns the garbage of the value, if the writers for which dead returns true are
+// gone for good.
 func (s *ORSet[E]) Garbage(dead func(NodeID) bool) Garbage {
 	if s.full == nil && s.one.more == nil {
 		return s.smallGarbage(dead)
@@ -91,53 +69,63 @@ func (s *ORSet[E]) Garbage(dead func(NodeID) bool) Garbage {
 	return s.indexed().garbage(dead)
 }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (s *ORSet[E]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return s.grown().prune(agreed, dead)
 }
 
-// Garbage implements Pruner.
+// Garbage returns the garbage of the value, if the writers for which dead returns true are
+// gone for good.
 func (f *Flag) Garbage(dead func(NodeID) bool) Garbage { return f.inner().Garbage(dead) }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (f *Flag) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return f.inner().Prune(agreed, dead)
 }
 
-// Garbage implements Pruner.
+// Garbage returns the garbage of the value, if the writers for which dead returns true are
+// gone for good.
 func (r *MVRegister[V]) Garbage(dead func(NodeID) bool) Garbage { return r.set.Garbage(dead) }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (r *MVRegister[V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return r.set.Prune(agreed, dead)
 }
 
-// Garbage implements Pruner.
+// Garbage returns the garbage of the value, if the writers for which dead returns true are
+// gone for good.
 func (m *ORMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (m *ORMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return m.inner().Prune(agreed, dead)
 }
 
-// Garbage implements Pruner.
+// Garbage returns the garbage of the value, if the writers for which dead returns true are
+// gone for good.
 func (m *ORMultiMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (m *ORMultiMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return m.inner().Prune(agreed, dead)
 }
 
-// Garbage implements Pruner. The shares of a dead writer stay as long as their
+// Garbage returns the garbage as of any value with a causal context. The shares of a dead writer stay as long as their
 // keys do; Gather puts them together.
 func (m *PNCounterMap[K]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (m *PNCounterMap[K]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return m.inner().Prune(agreed, dead)
 }
 
-// Garbage implements Pruner: all tombstones, of all writers.
+// Garbage returns the garbage: all tombstones, of all writers.
 func (m *LWWMap[K, V]) Garbage(func(NodeID) bool) Garbage {
 	if m.full != nil {
 		return Garbage{Digest: m.full.tombs, Items: m.full.dead}
@@ -148,7 +136,8 @@ func (m *LWWMap[K, V]) Garbage(func(NodeID) bool) Garbage {
 	return Garbage{Digest: m.Digest(), Items: 1}
 }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (m *LWWMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || m.Garbage(dead) != agreed {
 		return false
@@ -156,7 +145,7 @@ func (m *LWWMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return m.DropTombstones(func(K, Stamp) bool { return true }) > 0
 }
 
-// Garbage implements Pruner: the entries of dead writers.
+// Garbage returns the garbage: the entries of dead writers.
 func (v *VersionVector) Garbage(dead func(NodeID) bool) (g Garbage) {
 	for _, x := range v.items {
 		if dead(x.node) {
@@ -166,7 +155,8 @@ func (v *VersionVector) Garbage(dead func(NodeID) bool) (g Garbage) {
 	return g
 }
 
-// Prune implements Pruner.
+// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+// reports whether it did. The content does not change, but the digest does.
 func (v *VersionVector) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || v.Garbage(dead) != agreed {
 		return false

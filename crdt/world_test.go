@@ -236,12 +236,12 @@ func (w *world) prune() {
 	w.logf("prune")
 	w.settle()
 	for _, r := range w.reps {
-		p, ok := r.v.(Pruner)
+		p, ok := r.v.(prunable)
 		if !ok {
 			return
 		}
 		dead := func(n NodeID) bool { return w.dead[n] }
-		agreed := w.reps[0].v.(Pruner).Garbage(dead)
+		agreed := w.reps[0].v.(prunable).Garbage(dead)
 		if r != w.reps[0] {
 			agreed = p.Garbage(dead)
 		}
@@ -309,7 +309,7 @@ func (w *world) prunedFolds(v Value) {
 
 // fold lets replica i take over the shares of all dead writers.
 func (w *world) fold(i int) {
-	f, ok := w.reps[i].v.(Folder)
+	f, ok := w.reps[i].v.(foldable)
 	if !ok {
 		return
 	}

@@ -176,7 +176,7 @@ func carriesClock(m Message) bool {
 
 // newestStamp returns the newest stamp in v, and whether values of its kind have any.
 func newestStamp(v crdt.Value) (uint64, bool) {
-	s, ok := v.(crdt.Stamped)
+	s, ok := v.(stampedValue)
 	if !ok {
 		return 0, false
 	}

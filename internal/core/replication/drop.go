@@ -52,7 +52,7 @@ func (pr *pruner) applyDrop(d *Drop) {
 		pr.gatherShares(d, it)
 	case d.Kind != 0:
 		it.own()
-		p, ok := it.value.(crdt.Pruner)
+		p, ok := it.value.(prunableValue)
 		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, pr.members.isDead) {
 			pr.store.settle(it)
 			pr.stats.Pruned += uint64(d.Garbage.Items)
@@ -236,7 +236,7 @@ const gatherWritersMax = 64
 
 // gatherable returns the shares of dead writers that could be merged in a value.
 func (pr *pruner) gatherable(it *item) (d Drop, ok bool) {
-	g, ok := it.value.(crdt.Gatherer)
+	g, ok := it.value.(gatherableValue)
 	if !ok {
 		return d, false
 	}
@@ -250,14 +250,14 @@ func (d *Drop) writer(n crdt.NodeID) bool { return slices.Contains(d.Writers, n)
 // agreesToGather reports whether this replica has the same shares of the same dead
 // writers.
 func (pr *pruner) agreesToGather(d *Drop, v crdt.Value) bool {
-	g, ok := v.(crdt.Gatherer)
+	g, ok := v.(gatherableValue)
 	alive := slices.ContainsFunc(d.Writers, func(n crdt.NodeID) bool { return !pr.members.isDead(n) })
 	return ok && !alive && g.Shares(d.writer) == d.Garbage
 }
 
 // gatherShares carries out a line of a commit. The content stays what it is.
 func (pr *pruner) gatherShares(d *Drop, it *item) {
-	g, ok := it.value.(crdt.Gatherer)
+	g, ok := it.value.(gatherableValue)
 	if !ok || it.gen != 0 || it.kind() != d.Kind {
 		return // deleted since; the remaining lines of the key will be too
 	}

@@ -95,7 +95,7 @@ func TestValuesThatCannotBeComparedInPartsTravelWhole(t *testing.T) {
 	w := newWorld(t, 1, 2, nil)
 	c := w.nodes[1].core
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "e"))
-	grain := c.Value("k").(crdt.Partial).Grain()
+	grain := c.Value("k").(partialValue).Grain()
 	for _, m := range []*FetchParts{
 		{Key: "k", Gen: 1, Kind: crdt.KindORSet, Grain: grain, Sums: make([]uint64, 4)},
 		{Key: "k", Kind: crdt.KindLWWMap, Grain: grain, Sums: make([]uint64, 4)},

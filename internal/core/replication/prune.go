@@ -235,7 +235,7 @@ func (pr *pruner) candidateFrom(it *item) (d Drop, ok bool) {
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
 	}
-	p, ok := it.value.(crdt.Pruner)
+	p, ok := it.value.(prunableValue)
 	if !ok || it.kind() == crdt.KindVersionVector {
 		// The entries of a vector are its content, also those of dead writers: without
 		// one, comparisons with the vector would have other results. So they stay.
@@ -246,12 +246,6 @@ func (pr *pruner) candidateFrom(it *item) (d Drop, ok bool) {
 	}
 	g := p.Garbage(pr.members.isDead)
 	return Drop{Key: it.key, Era: it.era, Kind: it.kind(), Garbage: g}, g.Items > 0
-}
-
-// counter is a value with shares of writers.
-type counter interface {
-	crdt.Folder
-	Writers() []crdt.NodeID
 }
 
 // foldShares moves the shares of dead writers in a counter to this replica's share, as an
@@ -315,7 +309,7 @@ func (pr *pruner) agreesTo(d *Drop) bool {
 	if len(d.Writers) > 0 {
 		return pr.agreesToGather(d, it.value)
 	}
-	p, ok := it.value.(crdt.Pruner)
+	p, ok := it.value.(prunableValue)
 	return ok && p.Garbage(pr.members.isDead) == d.Garbage
 }
 

@@ -204,7 +204,7 @@ func (rs *reads) sendRepair(r *request, p *peer) {
 
 // lacking returns the parts of a value that differed at a member, or have changed since
 // the comparison.
-func lacking(it *item, v crdt.Partial, x *exchange) Item {
+func lacking(it *item, v partialValue, x *exchange) Item {
 	now := v.PartSums(len(x.sums), x.grain)
 	if now == nil || len(x.differ)*8 < len(x.sums) {
 		return full(it)
@@ -229,7 +229,7 @@ func bitmapOf(want []bool) []byte {
 
 // A value above partialMin that stands here in another state is not fetched whole: the
 // question carries the sums of its parts, and the answer the parts that differ, which
-// form an ordinary value (crdt.Partial). An exchange costs eight bytes per partBytes of
+// form an ordinary value (partialValue). An exchange costs eight bytes per partBytes of
 // the value, and one part per difference. Only the primary source is asked so: a part
 // does not show whether a helper holds the same value.
 const (
@@ -254,12 +254,12 @@ type FetchParts struct {
 func (*FetchParts) message() {}
 
 // partialValue returns the value of a key if it must be compared in parts.
-func (vs *values) partialValue(key string) (it *item, v crdt.Partial) {
+func (vs *values) partialValue(key string) (it *item, v partialValue) {
 	it = vs.store.get(key)
 	if it == nil || it.bytes < vs.cfg.partialMin {
 		return nil, nil
 	}
-	v, ok := it.value.(crdt.Partial)
+	v, ok := it.value.(partialValue)
 	if !ok {
 		return nil, nil
 	}
@@ -308,7 +308,7 @@ func (vs *values) partsFor(m *FetchParts) (items []Item, differ []byte) {
 // partsBeyond returns the parts of it that differ from those of m and which ones they
 // are, or nil.
 func partsBeyond(it *item, m *FetchParts) (in *Item, differ []byte) {
-	v, ok := it.value.(crdt.Partial)
+	v, ok := it.value.(partialValue)
 	if !ok || it.gen != m.Gen || it.kind() != m.Kind || len(m.Sums) > partsMax {
 		return nil, nil
 	}

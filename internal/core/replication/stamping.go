@@ -333,7 +333,7 @@ func rawStampTime(op *plannedOp, p *operation.Plan, it *item) uint64 {
 	}
 	// The kind has been tried by decide.
 	v, _ := crdt.New(op.Kind)
-	if _, stamped := v.(crdt.Stamped); !stamped {
+	if _, stamped := v.(stampedValue); !stamped {
 		return 0
 	}
 	if it != nil && it.value != nil {

@@ -68,7 +68,7 @@ type values struct {
 // changes that nodes cannot have made. It notes the highest number that the peer shows of
 // its own changes.
 func (vs *values) checkClaims(from *peer, v crdt.Value) error {
-	causal, ok := v.(crdt.Causal)
+	causal, ok := v.(causalValue)
 	if !ok || len(vs.members.peers) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (vs *values) checkClaims(from *peer, v crdt.Value) error {
 
 // noteOwnDots keeps the highest sequence number that this node has used up to date.
 func (vs *values) noteOwnDots(delta crdt.Value) {
-	causal, ok := delta.(crdt.Causal)
+	causal, ok := delta.(causalValue)
 	if !ok {
 		return
 	}
@@ -113,7 +113,7 @@ func (vs *values) noteOwnDots(delta crdt.Value) {
 
 // checkOwnDots fails if node self has no sequence number left for a change of v.
 func checkOwnDots(self gossip.NodeID, v crdt.Value) error {
-	causal, ok := v.(crdt.Causal)
+	causal, ok := v.(causalValue)
 	if !ok {
 		return nil
 	}
