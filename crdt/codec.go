@@ -33,12 +33,12 @@ type copied[E any] interface {
 	clone(e E) E
 }
 
-// StringCodec encodes strings. A UUID in its usual form, 36 characters in lower
+// stringCodec encodes strings. A UUID in its usual form, 36 characters in lower
 // case, takes 18 bytes instead of 38.
-type StringCodec struct{}
+type stringCodec struct{}
 
 // Append implements Codec.
-func (StringCodec) Append(b []byte, s string) []byte {
+func (stringCodec) Append(b []byte, s string) []byte {
 	if len(s) == uuidTextLen {
 		if u, ok := parseUUID(s); ok {
 			return appendUUID(b, u)
@@ -48,7 +48,7 @@ func (StringCodec) Append(b []byte, s string) []byte {
 }
 
 // Decode implements Codec.
-func (StringCodec) Decode(b []byte) (string, int, error) {
+func (stringCodec) Decode(b []byte) (string, int, error) {
 	r := reader{b: b}
 	var s string
 	if len(b) > 0 && b[0] == mpFixExt16 {
@@ -59,55 +59,55 @@ func (StringCodec) Decode(b []byte) (string, int, error) {
 	return s, len(b) - len(r.b), r.err
 }
 
-func (StringCodec) hash(s string) uint64 { return xxh3.HashString(s) }
+func (stringCodec) hash(s string) uint64 { return xxh3.HashString(s) }
 
 // size is too high for UUIDs: looking closer would cost each operation more than a
 // better estimate is worth.
-func (StringCodec) size(s string) int { return strSize(len(s)) }
+func (stringCodec) size(s string) int { return strSize(len(s)) }
 
-// BytesCodec encodes byte slices. They are copied on the way in and on the way out.
-type BytesCodec struct{}
+// bytesCodec encodes byte slices. They are copied on the way in and on the way out.
+type bytesCodec struct{}
 
 // Append implements Codec.
-func (BytesCodec) Append(b, e []byte) []byte { return appendBin(b, e) }
+func (bytesCodec) Append(b, e []byte) []byte { return appendBin(b, e) }
 
 // Decode implements Codec.
-func (BytesCodec) Decode(b []byte) ([]byte, int, error) {
+func (bytesCodec) Decode(b []byte) ([]byte, int, error) {
 	r := reader{b: b}
 	p := append([]byte{}, r.bin()...)
 	return p, len(b) - len(r.b), r.err
 }
 
-func (BytesCodec) hash(e []byte) uint64  { return xxh3.Hash(e) }
-func (BytesCodec) size(e []byte) int     { return strSize(len(e)) + 1 }
-func (BytesCodec) clone(e []byte) []byte { return append([]byte{}, e...) }
+func (bytesCodec) hash(e []byte) uint64  { return xxh3.Hash(e) }
+func (bytesCodec) size(e []byte) int     { return strSize(len(e)) + 1 }
+func (bytesCodec) clone(e []byte) []byte { return append([]byte{}, e...) }
 
-// UUIDCodec encodes 16-byte identities in 18 bytes.
-type UUIDCodec struct{}
+// uuidCodec encodes 16-byte identities in 18 bytes.
+type uuidCodec struct{}
 
 // Append implements Codec.
-func (UUIDCodec) Append(b []byte, e [16]byte) []byte { return appendUUID(b, e) }
+func (uuidCodec) Append(b []byte, e [16]byte) []byte { return appendUUID(b, e) }
 
 // Decode implements Codec.
-func (UUIDCodec) Decode(b []byte) ([16]byte, int, error) {
+func (uuidCodec) Decode(b []byte) ([16]byte, int, error) {
 	r := reader{b: b}
 	u := r.uuid()
 	return u, len(b) - len(r.b), r.err
 }
 
-func (UUIDCodec) hash(e [16]byte) uint64 {
+func (uuidCodec) hash(e [16]byte) uint64 {
 	return mix(binary.LittleEndian.Uint64(e[:8]), binary.LittleEndian.Uint64(e[8:]))
 }
-func (UUIDCodec) size([16]byte) int { return 18 }
+func (uuidCodec) size([16]byte) int { return 18 }
 
-// IntCodec encodes signed integers of any width.
-type IntCodec[E ~int | ~int8 | ~int16 | ~int32 | ~int64] struct{}
+// intCodec encodes signed integers of any width.
+type intCodec[E ~int | ~int8 | ~int16 | ~int32 | ~int64] struct{}
 
 // Append implements Codec.
-func (IntCodec[E]) Append(b []byte, e E) []byte { return appendInt(b, int64(e)) }
+func (intCodec[E]) Append(b []byte, e E) []byte { return appendInt(b, int64(e)) }
 
 // Decode implements Codec.
-func (IntCodec[E]) Decode(b []byte) (E, int, error) {
+func (intCodec[E]) Decode(b []byte) (E, int, error) {
 	r := reader{b: b}
 	v := r.int()
 	if int64(E(v)) != v {
@@ -116,9 +116,9 @@ func (IntCodec[E]) Decode(b []byte) (E, int, error) {
 	return E(v), len(b) - len(r.b), r.err
 }
 
-func (IntCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
+func (intCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
 
-func (IntCodec[E]) size(e E) int {
+func (intCodec[E]) size(e E) int {
 	switch v := int64(e); {
 	case v >= 0:
 		return uintSize(uint64(v))
@@ -129,14 +129,14 @@ func (IntCodec[E]) size(e E) int {
 	}
 }
 
-// UintCodec encodes unsigned integers of any width.
-type UintCodec[E ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr] struct{}
+// uintCodec encodes unsigned integers of any width.
+type uintCodec[E ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr] struct{}
 
 // Append implements Codec.
-func (UintCodec[E]) Append(b []byte, e E) []byte { return appendUint(b, uint64(e)) }
+func (uintCodec[E]) Append(b []byte, e E) []byte { return appendUint(b, uint64(e)) }
 
 // Decode implements Codec.
-func (UintCodec[E]) Decode(b []byte) (E, int, error) {
+func (uintCodec[E]) Decode(b []byte) (E, int, error) {
 	r := reader{b: b}
 	v := r.uint()
 	if uint64(E(v)) != v {
@@ -145,14 +145,14 @@ func (UintCodec[E]) Decode(b []byte) (E, int, error) {
 	return E(v), len(b) - len(r.b), r.err
 }
 
-func (UintCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
-func (UintCodec[E]) size(e E) int    { return uintSize(uint64(e)) }
+func (uintCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
+func (uintCodec[E]) size(e E) int    { return uintSize(uint64(e)) }
 
-// BoolCodec encodes booleans.
-type BoolCodec struct{}
+// boolCodec encodes booleans.
+type boolCodec struct{}
 
 // Append implements Codec.
-func (BoolCodec) Append(b []byte, e bool) []byte {
+func (boolCodec) Append(b []byte, e bool) []byte {
 	if e {
 		return append(b, mpTrue)
 	}
@@ -160,7 +160,7 @@ func (BoolCodec) Append(b []byte, e bool) []byte {
 }
 
 // Decode implements Codec.
-func (BoolCodec) Decode(b []byte) (bool, int, error) {
+func (boolCodec) Decode(b []byte) (bool, int, error) {
 	r := reader{b: b}
 	c := r.byte()
 	if c != mpTrue && c != mpFalse {
@@ -191,8 +191,10 @@ func (c castCodec[E, U]) size(e E) int {
 
 // DefaultCodec returns the codec that the types use unless they are given
 // another: a fast one for strings, integers, booleans, [16]byte and []byte and for
-// types made of these, MsgpackCodec for every other type. It fails, like
-// MsgpackCodec, for types that have no canonical encoding.
+// types made of these, MsgpackCodec for every other type. A [16]byte takes 18 bytes, and so
+// does a string that is a UUID in its usual form, 36 characters in lower case. Byte slices
+// are copied on the way in and on the way out. DefaultCodec fails, like MsgpackCodec, for
+// types that have no canonical encoding.
 func DefaultCodec[E any]() (Codec[E], error) {
 	var e E
 	if c, ok := plainCodec(any(e)).(Codec[E]); ok {
@@ -201,18 +203,18 @@ func DefaultCodec[E any]() (Codec[E], error) {
 	t := reflect.TypeFor[E]()
 	switch t.Kind() {
 	case reflect.String:
-		return castCodec[E, string]{StringCodec{}}, nil
+		return castCodec[E, string]{stringCodec{}}, nil
 	case reflect.Int, reflect.Int64:
-		return castCodec[E, int64]{IntCodec[int64]{}}, nil
+		return castCodec[E, int64]{intCodec[int64]{}}, nil
 	case reflect.Int32:
-		return castCodec[E, int32]{IntCodec[int32]{}}, nil
+		return castCodec[E, int32]{intCodec[int32]{}}, nil
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
-		return castCodec[E, uint64]{UintCodec[uint64]{}}, nil
+		return castCodec[E, uint64]{uintCodec[uint64]{}}, nil
 	case reflect.Uint32:
-		return castCodec[E, uint32]{UintCodec[uint32]{}}, nil
+		return castCodec[E, uint32]{uintCodec[uint32]{}}, nil
 	case reflect.Array:
 		if t.Len() == 16 && t.Elem().Kind() == reflect.Uint8 {
-			return castCodec[E, [16]byte]{UUIDCodec{}}, nil
+			return castCodec[E, [16]byte]{uuidCodec{}}, nil
 		}
 	}
 	return MsgpackCodec[E]()
@@ -222,33 +224,33 @@ func DefaultCodec[E any]() (Codec[E], error) {
 func plainCodec(e any) any {
 	switch e.(type) {
 	case string:
-		return StringCodec{}
+		return stringCodec{}
 	case []byte:
-		return BytesCodec{}
+		return bytesCodec{}
 	case [16]byte:
-		return UUIDCodec{}
+		return uuidCodec{}
 	case bool:
-		return BoolCodec{}
+		return boolCodec{}
 	case int:
-		return IntCodec[int]{}
+		return intCodec[int]{}
 	case int8:
-		return IntCodec[int8]{}
+		return intCodec[int8]{}
 	case int16:
-		return IntCodec[int16]{}
+		return intCodec[int16]{}
 	case int32:
-		return IntCodec[int32]{}
+		return intCodec[int32]{}
 	case int64:
-		return IntCodec[int64]{}
+		return intCodec[int64]{}
 	case uint:
-		return UintCodec[uint]{}
+		return uintCodec[uint]{}
 	case uint8:
-		return UintCodec[uint8]{}
+		return uintCodec[uint8]{}
 	case uint16:
-		return UintCodec[uint16]{}
+		return uintCodec[uint16]{}
 	case uint32:
-		return UintCodec[uint32]{}
+		return uintCodec[uint32]{}
 	case uint64:
-		return UintCodec[uint64]{}
+		return uintCodec[uint64]{}
 	}
 	return nil
 }

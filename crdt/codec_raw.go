@@ -26,7 +26,7 @@ func (c rawCodec) elements() uint8    { return uint8(c.kind) }
 // available.
 func anyElement(kind ElementKind) *element[string] {
 	if kind == ElementString {
-		return elementWith[string](StringCodec{})
+		return elementWith[string](stringCodec{})
 	}
 	return elementWith[string](rawCodec{kind})
 }

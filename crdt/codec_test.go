@@ -10,10 +10,10 @@ import (
 // signed is a codec of a caller's: what it wrote can be told from what ours write.
 type signed struct{}
 
-func (signed) Append(b []byte, s string) []byte { return StringCodec{}.Append(b, "by hand: "+s) }
+func (signed) Append(b []byte, s string) []byte { return stringCodec{}.Append(b, "by hand: "+s) }
 
 func (signed) Decode(b []byte) (string, int, error) {
-	s, n, err := StringCodec{}.Decode(b)
+	s, n, err := stringCodec{}.Decode(b)
 	if err == nil && !bytes.HasPrefix([]byte(s), []byte("by hand: ")) {
 		err = errors.New("not by hand")
 	}

@@ -297,44 +297,43 @@ func ExampleMsgpackCodec() {
 	// type map[string]int has no canonical encoding
 }
 
-// lower is a codec of the caller's.
-type lower struct{ crdt.StringCodec }
+// point has no exported fields, so DefaultCodec cannot encode it: pointCodec makes one number
+// of it.
+type point struct{ x, y uint16 }
+
+type pointCodec struct{ number crdt.Codec[uint32] }
+
+func (c pointCodec) Append(b []byte, p point) []byte {
+	return c.number.Append(b, uint32(p.x)<<16|uint32(p.y))
+}
+
+func (c pointCodec) Decode(b []byte) (point, int, error) {
+	v, n, err := c.number.Decode(b)
+	return point{uint16(v >> 16), uint16(v)}, n, err
+}
 
 func ExampleCodec() {
-	s := crdt.NewORSet[string](lower{})
-	s.Add(ann, "a")
-	fmt.Printf("%q\n", lower{}.Append(nil, "a"))
-	// Output: "\xa1a"
+	number, err := crdt.DefaultCodec[uint32]()
+	if err != nil {
+		panic(err)
+	}
+	s, peer := crdt.NewORSet(pointCodec{number}), crdt.NewORSet(pointCodec{number})
+	s.Add(ann, point{1, 2})
+	fmt.Println(peer.Decode(s.Append(nil)), peer.Elements())
+	// Output: <nil> [{1 2}]
 }
 
-func ExampleStringCodec() {
-	fmt.Println(len(crdt.StringCodec{}.Append(nil, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6")))
-	// Output: 18
-}
-
-func ExampleUUIDCodec() {
-	fmt.Println(len(crdt.UUIDCodec{}.Append(nil, [16]byte{1, 2, 3})))
-	// Output: 18
-}
-
-func ExampleIntCodec() {
-	fmt.Printf("%x\n", crdt.IntCodec[int]{}.Append(nil, -1))
-	// Output: ff
-}
-
-func ExampleUintCodec() {
-	fmt.Printf("%x\n", crdt.UintCodec[uint16]{}.Append(nil, 500))
-	// Output: cd01f4
-}
-
-func ExampleBoolCodec() {
-	fmt.Printf("%x\n", crdt.BoolCodec{}.Append(nil, true))
-	// Output: c3
-}
-
-func ExampleBytesCodec() {
-	fmt.Printf("%x\n", crdt.BytesCodec{}.Append(nil, []byte{7}))
-	// Output: c40107
+func ExampleDefaultCodec() {
+	text, _ := crdt.DefaultCodec[string]()
+	fmt.Println(len(text.Append(nil, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6")))
+	identity, _ := crdt.DefaultCodec[[16]byte]()
+	fmt.Println(len(identity.Append(nil, [16]byte{1, 2, 3})))
+	number, _ := crdt.DefaultCodec[uint16]()
+	fmt.Printf("%x\n", number.Append(nil, 500))
+	// Output:
+	// 18
+	// 18
+	// cd01f4
 }
 
 func ExampleValue() {
@@ -360,8 +359,8 @@ func ExampleKind() {
 }
 
 func ExampleElementKind() {
-	var codec crdt.IntCodec[int32]
-	fmt.Println(crdt.ElementKindOf[int32](codec), crdt.KindLWWMap.Of(crdt.ElementString, crdt.ElementInt))
+	codec, _ := crdt.DefaultCodec[int32]()
+	fmt.Println(crdt.ElementKindOf(codec), crdt.KindLWWMap.Of(crdt.ElementString, crdt.ElementInt))
 	// A reader of strings does not take a set of numbers for one of its own.
 	var numbers crdt.ORSet[int]
 	numbers.Add(ann, 65)

@@ -19,7 +19,7 @@ func (unitCodec) Append(b []byte, _ unit) []byte { return append(b, mpTrue) }
 func (unitCodec) elements() uint8 { return 0 }
 
 func (unitCodec) Decode(b []byte) (unit, int, error) {
-	on, n, err := BoolCodec{}.Decode(b)
+	on, n, err := boolCodec{}.Decode(b)
 	if err == nil && !on {
 		err = ErrMalformed
 	}

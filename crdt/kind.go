@@ -154,12 +154,12 @@ func (k Kind) with(elements uint8) Kind { return k | Kind(elements)<<kindBits }
 // packKinds packs the element kinds of keys and values.
 func packKinds(key, val uint8) uint8 { return key | val<<elementBits }
 
-func (StringCodec) elements() uint8       { return uint8(ElementString) }
-func (BytesCodec) elements() uint8        { return uint8(ElementBytes) }
-func (UUIDCodec) elements() uint8         { return uint8(ElementUUID) }
-func (IntCodec[E]) elements() uint8       { return uint8(ElementInt) }
-func (UintCodec[E]) elements() uint8      { return uint8(ElementUint) }
-func (BoolCodec) elements() uint8         { return uint8(ElementBool) }
+func (stringCodec) elements() uint8       { return uint8(ElementString) }
+func (bytesCodec) elements() uint8        { return uint8(ElementBytes) }
+func (uuidCodec) elements() uint8         { return uint8(ElementUUID) }
+func (intCodec[E]) elements() uint8       { return uint8(ElementInt) }
+func (uintCodec[E]) elements() uint8      { return uint8(ElementUint) }
+func (boolCodec) elements() uint8         { return uint8(ElementBool) }
 func (c castCodec[E, U]) elements() uint8 { return elementsOf(c.of) }
 func (c msgpackCodec[E]) elements() uint8 { return uint8(msgpackKind(reflect.TypeFor[E]())) }
 
