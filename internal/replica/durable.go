@@ -53,8 +53,8 @@ type DurableConfig struct {
 // minutes.
 const RetainMin = time.Hour
 
-// Durable is an open file of durable keys. It serves one replicator after the other, as
-// incarnations of a node follow each other; none of them closes it.
+// Durable is an open file of durable keys. It serves the replicators of a node's
+// incarnations in turn; none of them closes it.
 //
 // A goroutine of its own writes the file. A disk that does not answer delays only requests
 // for durable keys; after 2 s it counts as failing.
@@ -66,7 +66,7 @@ const RetainMin = time.Hour
 // so is a deleted entry of an LWWMap. Removals inside other values cost nothing.
 //
 // A file is not merged if its node was away for so long that it may lack a deletion which
-// all other members have forgotten: its deleted keys could not be told from its other keys.
+// all other members have forgotten: no member could name the keys concerned.
 // The file is copied to Path with ".aside-" and the time appended, an error is logged and
 // counted (Stats.SetAside, ddata_set_aside_keys_total), and the node continues, filled by
 // the other members. The copy is a file like any other: start a cluster of one on it to
@@ -134,7 +134,7 @@ func (d *Durable) open() (err error) {
 	case err != nil && !fresh:
 		return err
 	case !fresh && st.Size() == 0:
-		return errors.New("damaged: empty; remove it if nothing is to be restored")
+		return errors.New("damaged: empty; remove it if it need not be restored")
 	case !fresh:
 		if err := d.checkFile(); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 
 // The file is one of bbolt, which maps it into memory and follows the numbers that stand
 // in its pages: in a file that was cut, or of which pages are damaged, they lead nowhere.
-// Its length is compared with what its own head says, and each of its pages is checked
+// Its length is compared with the one in its head, and each of its pages is checked
 // (durablepages.go), before it is opened. A fault while it is read becomes an error.
 //
 // Each transaction ends with its meta record, in turns in the first and in the second page.

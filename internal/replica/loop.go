@@ -299,6 +299,17 @@ func (l *loop) snapshot() figures.Replicator {
 	return s
 }
 
+// subscribe starts a subscription, which begins with the keys that exist.
+func (l *loop) subscribe(s *subscription) {
+	var existing []string
+	if s.prefix {
+		existing = l.core.Keys(s.name)
+	} else if l.core.Value(s.name) != nil {
+		existing = []string{s.name}
+	}
+	l.subs.addSubscription(s, existing)
+}
+
 // end closes the subscriptions and releases all waiting callers.
 func (l *loop) end() {
 	r := l.r

@@ -305,15 +305,38 @@ func (r *Replicator) Keys(ctx context.Context, prefix string) (keys []string, er
 // not wait for a running f.
 func (r *Replicator) Subscribe(pattern string, f func(operation.Change)) (cancel func()) {
 	prefix, isPrefix := strings.CutSuffix(pattern, "*")
-	s := &subscription{r: r, name: prefix, prefix: isPrefix, f: f, dirty: map[string]struct{}{},
+	s := &subscription{name: prefix, prefix: isPrefix, f: f, fetch: r.fetchValue, dirty: map[string]struct{}{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if !r.post(job{call: func() { r.loop.subscribe(s) }}) {
 		return func() {}
 	}
 	return func() {
 		s.end()
-		r.post(job{call: func() { r.loop.unsubscribe(s) }})
+		r.post(job{call: func() { r.loop.subs.removeSubscription(s) }})
 	}
+}
+
+// fetchValue returns a copy of the value of a key. It returns false if quit or the
+// replicator ends before.
+func (r *Replicator) fetchValue(key string, quit <-chan struct{}) (crdt.Value, bool) {
+	got := make(chan crdt.Value, 1)
+	posted := r.post(job{call: func() {
+		v := r.loop.core.Value(key)
+		if v != nil {
+			v = v.Clone()
+		}
+		got <- v
+	}})
+	if !posted {
+		return nil, false
+	}
+	select {
+	case v := <-got:
+		return v, true
+	case <-quit:
+	case <-r.done:
+	}
+	return nil, false
 }
 
 // Stats returns a snapshot.

@@ -10,15 +10,17 @@ import (
 	"github.com/peerage-go/peerage/internal/operation"
 )
 
-// subscription shows one subscriber what has changed. The replicator's goroutine
-// only marks keys; the subscription's own fetches their values when the
-// subscriber is ready, so it always sees the newest, and a slow one only lets
-// marks pile up: at most one per key.
+// subscription calls one subscriber with the values of changed keys. The replicator's
+// goroutine only marks keys. The subscription's own goroutine fetches their values when the
+// subscriber is ready, so the subscriber receives the newest ones, and a slow subscriber
+// holds at most one mark per key.
 type subscription struct {
-	r      *Replicator
 	name   string
 	prefix bool
 	f      func(operation.Change)
+	// fetch returns a copy of the value of a key. It returns false if quit or the
+	// replicator ends before.
+	fetch func(key string, quit <-chan struct{}) (crdt.Value, bool)
 
 	mu    sync.Mutex
 	dirty map[string]struct{}
@@ -74,33 +76,19 @@ func (s *subscription) run() {
 
 // show fetches a key's value and shows it. It returns false at the end.
 func (s *subscription) show(key string) bool {
-	got := make(chan crdt.Value, 1)
-	posted := s.r.post(job{call: func() {
-		v := s.r.loop.core.Value(key)
-		if v != nil {
-			v = v.Clone()
-		}
-		got <- v
-	}})
-	if !posted {
+	v, ok := s.fetch(key, s.quit)
+	if !ok {
 		return false
 	}
+	s.busy.Lock()
+	defer s.busy.Unlock()
 	select {
-	case v := <-got:
-		s.busy.Lock()
-		defer s.busy.Unlock()
-		select {
-		case <-s.quit:
-			return false
-		default:
-		}
-		s.f(operation.Change{Key: key, Value: v})
-		return true
 	case <-s.quit:
 		return false
-	case <-s.r.done:
-		return false
+	default:
 	}
+	s.f(operation.Change{Key: key, Value: v})
+	return true
 }
 
 // subscriptions belongs to the replicator's goroutine.
@@ -110,39 +98,38 @@ type subscriptions struct {
 	n        int
 }
 
-func (l *loop) subscribe(s *subscription) {
+// addSubscription starts a subscription and marks the keys that exist.
+func (ss *subscriptions) addSubscription(s *subscription, existing []string) {
 	select {
 	case <-s.quit:
 		close(s.done)
 		return
 	default:
 	}
-	l.subs.n++
+	ss.n++
 	go s.run()
 	if s.prefix {
-		l.subs.prefixes = append(l.subs.prefixes, s)
-		s.mark(l.core.Keys(s.name)...)
-		return
+		ss.prefixes = append(ss.prefixes, s)
+	} else {
+		ss.exact[s.name] = append(ss.exact[s.name], s)
 	}
-	l.subs.exact[s.name] = append(l.subs.exact[s.name], s)
-	if l.core.Value(s.name) != nil {
-		s.mark(s.name)
-	}
+	s.mark(existing...)
 }
 
-func (l *loop) unsubscribe(s *subscription) {
+// removeSubscription removes a subscription that has ended.
+func (ss *subscriptions) removeSubscription(s *subscription) {
 	drop := func(list []*subscription) []*subscription {
 		before := len(list)
 		list = slices.DeleteFunc(list, func(o *subscription) bool { return o == s })
-		l.subs.n -= before - len(list)
+		ss.n -= before - len(list)
 		return list
 	}
 	if s.prefix {
-		l.subs.prefixes = drop(l.subs.prefixes)
-	} else if list := drop(l.subs.exact[s.name]); len(list) > 0 {
-		l.subs.exact[s.name] = list
+		ss.prefixes = drop(ss.prefixes)
+	} else if list := drop(ss.exact[s.name]); len(list) > 0 {
+		ss.exact[s.name] = list
 	} else {
-		delete(l.subs.exact, s.name)
+		delete(ss.exact, s.name)
 	}
 }
 

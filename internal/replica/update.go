@@ -60,7 +60,7 @@ func (r *Replicator) Update(ctx context.Context, ops []operation.Op, level repli
 		if err != nil {
 			return err
 		}
-		if !blind && t.others() {
+		if !blind && t.isBehind() {
 			r.release(bases) // another update has waited for longer
 			continue
 		}
@@ -187,9 +187,9 @@ func (ts *turns) of(ops []operation.Op, level replicator.Level) *turn {
 	return t
 }
 
-// others reports whether further updates have their turn or wait for it, and this one does
+// isBehind reports whether further updates have their turn or wait for it, and this one does
 // neither.
-func (t *turn) others() bool {
+func (t *turn) isBehind() bool {
 	if t.waited {
 		return false
 	}
