@@ -88,8 +88,8 @@ func TestAnswersSayWhatWasAsked(t *testing.T) {
 		if a := ask(protocol.Query{}); len(a.Shards) != len(mine) || a.Lives {
 			t.Errorf("about all: %+v", a)
 		}
-		a := ask(protocol.Query{HasShard: true, Shard: here.Shard, Entity: here.Entities[0]})
-		if len(a.Shards) != 1 || a.Shards[0] != (protocol.ShardLoad{Shard: here.Shard, Token: here.Token, Entities: uint32(len(here.Entities))}) || !a.Lives {
+		a := ask(protocol.Query{HasShard: true, Shard: here.Shard, Entity: here.IDs[0]})
+		if len(a.Shards) != 1 || a.Shards[0] != (protocol.ShardLoad{Shard: here.Shard, Token: here.Token, Entities: uint32(here.Entities)}) || !a.Lives {
 			t.Errorf("about one: %+v", a)
 		}
 		if a := ask(protocol.Query{HasShard: true, Shard: here.Shard, Entity: "nobody"}); a.Lives {
@@ -150,7 +150,7 @@ func TestWhereGoesByTheHigherToken(t *testing.T) {
 		older.Seq--
 		done := make(chan Location)
 		go func() {
-			at, _ := nodes[0].reg.Where(t.Context(), "ear", mine.Entities[0])
+			at, _ := nodes[0].reg.Where(t.Context(), "ear", mine.IDs[0])
 			done <- at
 		}()
 		forge(nodes[2].self.ID, protocol.Answer{

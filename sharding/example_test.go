@@ -288,7 +288,7 @@ func ExamplePassivation() {
 }
 
 // What lives on this node can be listed, and limited while it runs.
-func ExampleLocalShard() {
+func ExampleRegion_Local() {
 	ended := make(chan string, 10)
 	pages, ctx, done := alone(sharding.Type[string, string]{
 		Name: "page", Shards: 1,
@@ -300,7 +300,7 @@ func ExampleLocalShard() {
 		_, _ = pages.Ask(ctx, id, "show")
 	}
 	for _, s := range pages.Local() {
-		fmt.Println("shard", s.Shard, s.Entities)
+		fmt.Println("shard", s.Shard, s.IDs)
 	}
 	fmt.Println(pages.SetEntityLimit(1)) // this node is short of memory
 	one, other := <-ended, <-ended       // they end side by side

@@ -359,19 +359,6 @@ func (r *router) sendSure(t *reliable.Transmit) (at gossip.NodeID, err error) {
 	return a.To, r.performOffered(inc, rt, &a)
 }
 
-// ReliableStats counts the work of reliable producers, per type and node.
-type ReliableStats struct {
-	// Unconfirmed is the number of messages in the windows of this node's producers now.
-	Unconfirmed int
-	// Confirmed counts messages whose handler ran. GivenUp counts messages that no home
-	// could decode or carry. Resends counts retransmissions. All are those of this node's
-	// producers.
-	Confirmed, GivenUp, Resends uint64
-	// Repeated counts copies that arrived here and had run before. Forgotten counts
-	// producers that a shard here had to forget.
-	Repeated, Forgotten uint64
-}
-
 func (c *counters) confirmed(result error) {
 	if isOne(result, ErrCodec, ErrTooLarge) {
 		c.sureGivenUp.Add(1)
@@ -380,11 +367,11 @@ func (c *counters) confirmed(result error) {
 	c.sureDone.Add(1)
 }
 
-func (r *router) fillReliable(s *ReliableStats) {
-	s.Confirmed, s.GivenUp = r.counters.sureDone.Load(), r.counters.sureGivenUp.Load()
-	s.Resends = r.closedResends.Load()
+func (r *router) fillReliable(s *Stats) {
+	s.Reliable.Confirmed, s.Reliable.GivenUp = r.counters.sureDone.Load(), r.counters.sureGivenUp.Load()
+	s.Reliable.Resends = r.closedResends.Load()
 	r.eachLine(func(l *line) {
-		s.Unconfirmed += l.unconfirmed()
-		s.Resends += l.resends.Load()
+		s.Reliable.Unconfirmed += l.unconfirmed()
+		s.Reliable.Resends += l.resends.Load()
 	})
 }

@@ -5,29 +5,21 @@ import (
 	"slices"
 )
 
-// LocalShard is one shard that runs on this node, with its entities.
-type LocalShard struct {
-	Shard ShardID
-	Token Token
-	// Entities are the ids of the instances, sorted: running, at rest or ending.
-	Entities []string
-}
-
 // Local returns the shards that run on this node now, by number, with the ids of their
 // entities. It returns nil on a proxy, and while the node is in no cluster. It sends no
 // message, and takes time and memory in proportion to the number of entities.
 // Registry.Cluster queries all nodes, for numbers only.
-func (r *Region[Req, Resp]) Local() []LocalShard {
+func (r *Region[Req, Resp]) Local() []ShardStats {
 	h := r.p.host.Load()
 	if h == nil {
 		return nil
 	}
-	var all []LocalShard
+	var all []ShardStats
 	for i := range ShardID(r.p.shards) {
 		if s := h.Shard(i); s != nil {
 			ids := s.IDs()
 			slices.Sort(ids)
-			all = append(all, LocalShard{Shard: i, Token: s.Token(), Entities: ids})
+			all = append(all, ShardStats{Shard: i, Token: s.Token(), Entities: len(ids), IDs: ids})
 		}
 	}
 	return all

@@ -56,11 +56,14 @@ type NodeStats struct {
 	Shards []ShardStats `json:"shards"`
 }
 
-// ShardStats is one shard that runs.
+// ShardStats is one shard that runs, with the number of its entities.
 type ShardStats struct {
 	Shard    ShardID `json:"shard"`
 	Token    Token   `json:"token"`
 	Entities int     `json:"entities"`
+	// IDs are the ids of the entities, sorted: running, at rest or ending. Only Region.Local
+	// sets them.
+	IDs []string `json:"ids,omitempty"`
 }
 
 // NodeFailure is a node that is missing from a result.

@@ -23,7 +23,7 @@ func (d *dreams) checkStore(t *testing.T) {
 			continue
 		}
 		for _, s := range r.Local() {
-			for _, id := range s.Entities {
+			for _, id := range s.IDs {
 				live[id] = true
 			}
 		}

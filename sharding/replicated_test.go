@@ -335,7 +335,7 @@ func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {
 		}
 		home, holder := c.nodes[first.Node-1], c.nodes[first.Node%3]
 		region := regions[first.Node-1]
-		var at LocalShard
+		var at ShardStats
 		for _, s := range region.Local() {
 			if s.Shard == region.ShardOf("x") {
 				at = s
@@ -373,7 +373,7 @@ func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {
 		default:
 			t.Error("the ask goes on waiting")
 		}
-		if slices.ContainsFunc(region.Local(), func(s LocalShard) bool { return s.Shard == at.Shard && s.Token == at.Token }) {
+		if slices.ContainsFunc(region.Local(), func(s ShardStats) bool { return s.Shard == at.Shard && s.Token == at.Token }) {
 			t.Error("the allocation goes on")
 		}
 		c.mu.Lock()

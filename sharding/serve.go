@@ -286,11 +286,11 @@ func (p *path[Req, Resp]) stats() Stats {
 		s.Hosting, s.Shards, s.OldestHandler = true, h.Count(), h.Oldest()
 	}
 	s.Asks = p.calls.count()
-	p.fillReliable(&s.Reliable)
+	p.fillReliable(&s)
 	s.BlockedHandlers = e.Blocked.Load()
 	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
 	if p.remembered != nil {
-		s.Remembered = RememberedStats(p.remembered.Stats())
+		s.Remembered = p.remembered.Stats()
 	}
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
 	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())

@@ -129,23 +129,30 @@ type Stats struct {
 	// Activated counts instances that began here.
 	Activated uint64
 	// Remembered describes remembered entities.
-	Remembered RememberedStats
+	Remembered struct {
+		// Recalled counts entities that were started because they are remembered: in a shard that
+		// moved here, or again after a panic.
+		Recalled uint64
+		// Dropped counts updates that found no room to wait for the store.
+		Dropped uint64
+		// Failed counts failed reads and writes of the store, which are retried.
+		Failed uint64
+		// Waiting is the number of updates that are not in the store yet.
+		Waiting int
+	}
 	// Reliable describes reliable producers here, and messages of reliable producers that
 	// arrived here.
-	Reliable ReliableStats
+	Reliable struct {
+		// Unconfirmed is the number of messages in the windows of this node's producers now.
+		Unconfirmed int
+		// Confirmed counts messages whose handler ran. GivenUp counts messages that no home
+		// could decode or carry. Resends counts retransmissions. All are those of this node's
+		// producers.
+		Confirmed, GivenUp, Resends uint64
+		// Repeated counts copies that arrived here and had run before. Forgotten counts
+		// producers that a shard here had to forget.
+		Repeated, Forgotten uint64
+	}
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
-}
-
-// RememberedStats describes the remembered entities of one type on one node.
-type RememberedStats struct {
-	// Recalled counts entities that were started because they are remembered: in a shard that
-	// moved here, or again after a panic.
-	Recalled uint64
-	// Dropped counts updates that found no room to wait for the store.
-	Dropped uint64
-	// Failed counts failed reads and writes of the store, which are retried.
-	Failed uint64
-	// Waiting is the number of updates that are not in the store yet.
-	Waiting int
 }

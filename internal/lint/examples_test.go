@@ -14,7 +14,6 @@ var shown = map[string]string{
 	"sharding.TraceEvent": "ExampleRegistry", "sharding.RunningDaemon": "ExampleRegisterDaemon",
 	"sharding.PanicError": "ExampleSupervision", "sharding.PanicAction": "ExampleSupervision", "sharding.AskOption": "ExampleRetry", "sharding.Code": "ExampleError", "sharding.Snapshotter": "ExampleReplicated",
 	"sharding.UnfinishedError": "ExampleNode_Shutdown", "sharding.RunningHandler": "ExampleNode_Shutdown", "sharding.StateMode": "ExampleReplicated", "sharding.KindCodec": "ExampleKinds", "sharding.Reason": "ExampleStats",
-	"sharding.RememberedStats": "ExampleStats", "sharding.ReliableStats": "ExampleStats",
 	"peerage.TypeStatus": "ExampleNode_Status", "peerage.HomeStatus": "ExampleNode_Status",
 	"peerage.Problem": "ExampleConfigError", "peerage.Resolver": "ExampleConfigError", "peerage.NetworkCut": "ExampleNetwork",
 	"strategy.Moved": "ExampleMoved",
