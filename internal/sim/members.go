@@ -23,6 +23,8 @@ type membership struct {
 	valid    bool
 	leaving  bool
 	links    links
+	// events are the one that the view core is stepped with, and those that follow.
+	events []view.Event
 	// mail is the time before which the subscribers see nothing newer.
 	mail virtual.Instant
 	// lostSince is when the lease was lost, deadSince when all other members were
@@ -56,9 +58,22 @@ func (p *proc) startMembership() {
 	p.askAround()
 }
 
-// step gives the view core one event and carries its effects out in the order of
-// their fields.
+// step gives the view core one event and carries its effects out. Events that the effects cause
+// follow, as in the mailbox of the shell.
 func (p *proc) step(ev view.Event) {
+	m := &p.member
+	m.events = append(m.events, ev)
+	if len(m.events) > 1 {
+		return
+	}
+	for len(m.events) > 0 {
+		stepView(p, m.events[0])
+		m.events = m.events[1:]
+	}
+}
+
+// stepView performs one step of the view core, and its effects in the order of their fields.
+func stepView(p *proc, ev view.Event) {
 	m := &p.member
 	if p.over || !p.alive {
 		return

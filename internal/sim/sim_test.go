@@ -222,3 +222,12 @@ func TestAPeerThatCatchesUpAfterTheExchange(t *testing.T) {
 		t.Fatal(r.Failure)
 	}
 }
+
+// TestALeaseThatBeginsWithAViewIsChecked plays a seed in which a view, with a lease, reveals to its
+// receiver that another member is dead. Before, the event of the death replaced the effects of
+// the view that were left: the checkers had no record of the lease, and frames were not sent.
+func TestALeaseThatBeginsWithAViewIsChecked(t *testing.T) {
+	if r := Run(Config{Seed: 6_040_030, rings: true, Nodes: 5}); r.Failure != nil {
+		t.Fatal(r.Failure)
+	}
+}
