@@ -292,3 +292,11 @@ func TestConfig() Config {
 	c.clock = clock.Runtime()
 	return c
 }
+
+// dataOf returns the settings of a role.
+func (c *Config) dataOf(role string) DataConfig {
+	if d, named := c.Data[role]; named {
+		return d
+	}
+	return c.Data[AnyRole]
+}

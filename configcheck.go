@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/internal/membership"
+	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/replicator"
 )
 
 // Problem is one invalid setting.
@@ -76,6 +79,49 @@ func membershipProblems(err error) (out []Problem) {
 	}
 	for _, p := range e.Problems {
 		out = append(out, Problem{Setting: fieldNames.Replace(p.Setting), Value: p.Value, Why: fieldNames.Replace(p.Why)})
+	}
+	return out
+}
+
+// dataProblems checks Data and DataDir.
+func (c *Config) dataProblems() (out []Problem) {
+	add := func(setting string, value any, why string) {
+		out = append(out, Problem{Setting: setting, Value: fmt.Sprint(value), Why: why})
+	}
+	durable := false
+	for role, d := range c.Data {
+		name := "Data[" + strconv.Quote(role) + "]."
+		if role != "" && role != AnyRole && !slices.Contains(c.Roles, role) {
+			add(name[:len(name)-1], "set", "this node does not have the role, so it would not keep its data")
+		}
+		durable = durable || len(d.Durable) > 0
+		for _, p := range d.Durable {
+			if strings.HasPrefix(p, placement.StorePrefix) {
+				add(name+"Durable", strconv.Quote(p), "the records of coordinators must not outlive the cluster")
+			}
+		}
+		if d.Sync < 0 {
+			add(name+"Sync", d.Sync, "must not be negative")
+		}
+		if d.Retain > 0 && d.Retain < replica.RetainMin {
+			add(name+"Retain", d.Retain, "clocks differ by minutes: at least "+replica.RetainMin.String())
+		}
+		for i, e := range d.Expire {
+			switch {
+			case e.After < 0:
+				add(name+"Expire", e.After, "must not be negative; 0 excepts a prefix")
+			case strings.HasPrefix(e.Prefix, placement.StorePrefix):
+				add(name+"Expire", strconv.Quote(e.Prefix), "the records of coordinators must not expire")
+			case slices.ContainsFunc(d.Expire[:i], func(o replicator.Expiry) bool { return o.Prefix == e.Prefix }):
+				add(name+"Expire", strconv.Quote(e.Prefix), "named twice")
+			}
+		}
+	}
+	if durable && c.DataDir == "" {
+		add("DataDir", `""`, "durable keys need a directory")
+	}
+	if durable && c.Name == "" {
+		add("Name", `""`, "a node with durable keys needs a name that survives restarts: its files belong to it")
 	}
 	return out
 }

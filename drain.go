@@ -110,28 +110,6 @@ func (s *stack) leave(ctx context.Context, lameDuck time.Duration) error {
 	return s.gossip.Leave(ctx)
 }
 
-// handOver drains the sharding layer. It stops if the incarnation ends.
-func (s *stack) handOver(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-s.over:
-			cancel(gossip.ErrRemoved)
-		case <-ctx.Done():
-		}
-	}()
-	err := s.sharding.Drain(ctx)
-	if err != nil && context.Cause(ctx) == gossip.ErrRemoved {
-		err = gossip.ErrRemoved
-	}
-	cancel(nil)
-	<-watched
-	return err
-}
-
 // answersPatience is how long a drain waits for replies to asks that this node has sent.
 const answersPatience = 5 * time.Second
 

@@ -407,3 +407,13 @@ func (n *Node) endClose() error {
 	n.exporter.unregister()
 	return n.left
 }
+
+// patience returns the context that bounds the wait for handlers.
+func (n *Node) patience() (context.Context, context.CancelFunc) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.endBy.IsZero() {
+		return context.WithTimeout(context.Background(), closePatience)
+	}
+	return context.WithDeadline(context.Background(), n.endBy)
+}

@@ -68,3 +68,18 @@ func (s *stack) explainEnd(changed error) string {
 	}
 	return s.removed.Reason
 }
+
+// unfit is the reason why an incarnation leaves the cluster that has just admitted it.
+type unfit struct {
+	// origin is the cluster's origin if it differs from that of this node's files, else 0.
+	origin uint64
+	// higher is set if this node's file names a higher generation than the cluster has.
+	higher bool
+}
+
+func (u *unfit) inWords() string {
+	if u.higher {
+		return "its generation file is ahead of the cluster, which opens a generation above it"
+	}
+	return "its files of durable keys are of another cluster of this name: they are set aside, and it joins without them"
+}

@@ -79,16 +79,6 @@ func (n *Node) mustEndBy(by time.Time) {
 	}
 }
 
-// patience returns the context that bounds the wait for handlers.
-func (n *Node) patience() (context.Context, context.CancelFunc) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.endBy.IsZero() {
-		return context.WithTimeout(context.Background(), closePatience)
-	}
-	return context.WithDeadline(context.Background(), n.endBy)
-}
-
 // afterEnd returns a channel that is closed when grace has passed since ctx ended, unless
 // stop is called before ctx ends.
 func afterEnd(ctx context.Context, grace time.Duration) (late <-chan struct{}, stop func() bool) {

@@ -328,3 +328,25 @@ func (s *stack) logClose(layer string, err error) {
 		s.node.cfg.Logger.Warn("layer did not close cleanly; the node closes the next one", "layer", layer, "err", err)
 	}
 }
+
+// handOver drains the sharding layer. It stops if the incarnation ends.
+func (s *stack) handOver(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-s.over:
+			cancel(gossip.ErrRemoved)
+		case <-ctx.Done():
+		}
+	}()
+	err := s.sharding.Drain(ctx)
+	if err != nil && context.Cause(ctx) == gossip.ErrRemoved {
+		err = gossip.ErrRemoved
+	}
+	cancel(nil)
+	<-watched
+	return err
+}

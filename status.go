@@ -2,7 +2,6 @@ package peerage
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -157,17 +156,4 @@ func (n *Node) Handler() http.Handler {
 	}))
 	mux.HandleFunc("GET /explain", n.askAll(n.explain))
 	return mux
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	// The write fails only if the client is gone.
-	_ = enc.Encode(v)
-}
-
-func writeText(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) // as above
 }
