@@ -14,12 +14,11 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// scenario plays with a bug in every core and says what is wrong then, "" if nothing
-// is.
+// scenario plays with a bug in every core and returns the violation that it sees, "" if
+// none.
 type scenario func(t *testing.T, b blunder) string
 
-// Every rule is one whose absence a check sees: each mutant is caught, by a scenario
-// that has nothing to say without it.
+// Every planted bug is caught, by a scenario that passes without it.
 func TestEveryMutantIsCaught(t *testing.T) {
 	caught := map[blunder]bool{}
 	for b := blunderNone + 1; b < blunders; b++ {
@@ -50,29 +49,29 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderSettledIsCaughtUp, "settled is caught up", settledNewcomer},
 		{blunderLateReport, "a report counts for an exchange before it", peerThatCatchesUpLater},
 		{blunderTrustHelpers, "helpers are trusted", helpersOfAJoiner},
-		{blunderNoHorizon, "any file is taken in", fileAwayTooLong},
+		{blunderNoHorizon, "any file is merged", fileAwayTooLong},
 		{blunderNoMinGeneration, "new durable keys begin at 0", fileWithAForgottenDeletion},
 		{blunderNewAges, "deletions are young again at every start", wholeKeys.with(restartsInTurn)},
-		{blunderWallAge, "deletions age while everybody is down", downForMonths},
-		{blunderUnconfirmed, "deletions nobody has heard of are old", wholeKeys.with(deletionNobodyHasHeardOf)},
-		{blunderNotFresh, "who has read its file takes part at once", fileAwayTooLong},
-		{blunderForgetKept, "entries under durable keys are forgotten at once", mapEntries.with(awayTooLong)},
-		{blunderNoHorizon, "any file is taken in, with entries", mapEntries.with(awayTooLong)},
-		{blunderNotFresh, "who has read its file takes part at once, with entries", mapEntries.with(awayTooLong)},
-		{blunderNewAges, "ends of entries are young again at every start", mapEntries.with(restartsInTurn)},
-		{blunderWallAge, "ends of entries age while everybody is down", entriesDownForMonths},
-		{blunderUnconfirmed, "ends of entries nobody has heard of are old", mapEntries.with(deletionNobodyHasHeardOf)},
+		{blunderWallAge, "deletions age while all members are down", downForMonths},
+		{blunderUnconfirmed, "unconfirmed deletions are old", wholeKeys.with(deletionNobodyHasHeardOf)},
+		{blunderNotFresh, "a replica with a file takes part immediately", fileAwayTooLong},
+		{blunderForgetKept, "entries under durable keys are forgotten immediately", mapEntries.with(awayTooLong)},
+		{blunderNoHorizon, "any file is merged, with entries", mapEntries.with(awayTooLong)},
+		{blunderNotFresh, "a replica with a file takes part immediately, with entries", mapEntries.with(awayTooLong)},
+		{blunderNewAges, "deletions of entries are young again at every start", mapEntries.with(restartsInTurn)},
+		{blunderWallAge, "deletions of entries age while all members are down", entriesDownForMonths},
+		{blunderUnconfirmed, "unconfirmed deletions of entries are old", mapEntries.with(deletionNobodyHasHeardOf)},
 		{blunderAnyEven, "all are even", wholeKeys.with(deletionThatDidNotArrive)},
 		{blunderAnyEven, "all are even, with entries", mapEntries.with(deletionThatDidNotArrive)},
-		{blunderNoForgottenStamp, "ends are forgotten without a trace", entryAboveTheCeiling},
-		{blunderOldLog, "the log has what was ended", entryInAnOldLog},
-		{blunderNoFloor, "frames of before a commit are taken", entryInAnOldLog},
+		{blunderNoForgottenStamp, "the newest forgotten stamp is lost", entryAboveTheCeiling},
+		{blunderOldLog, "the log keeps deleted entries", entryInAnOldLog},
+		{blunderNoFloor, "frames from before a commit are accepted", entryInAnOldLog},
 		{blunderOwnClock, "stamps by the own clock alone", jumpingClocks},
-		{blunderAdmitAll, "stamps of any time are taken", centuryFromWriter},
-		{blunderUnjudged, "stamps travel before a clock was heard", aloneIn2099},
+		{blunderAdmitAll, "stamps of any time are accepted", centuryFromWriter},
+		{blunderUnjudged, "stamps are sent before a clock was received", aloneIn2099},
 		{blunderNoEra, "no write beyond stamps that are ahead", jumpingFiles},
 		{blunderEraReplaces, "a higher era replaces a lower one", eraWhileOthersWrite},
-		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
+		{blunderClaimRefused, "refused items are claimed", refusedAndClaimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if wrong := c.scenario(t, blunderNone); wrong != "" {

@@ -21,7 +21,7 @@ const testRetain = time.Minute
 type disks struct {
 	*world
 	files map[int]*simFile
-	at    map[int]gossip.NodeID // who runs on a file
+	at    map[int]gossip.NodeID // the node that runs on a file
 	next  gossip.NodeID
 	lives uint32
 	stamp uint64
