@@ -216,7 +216,7 @@ func (s *service) handleMarkerAck(from gossip.NodeID, frame []byte) error {
 		return err
 	}
 	if len(m.Type) == 0 {
-		s.farewells.answered(from, m.Token.Seq)
+		s.flush.markerAcked(from, m.Token.Seq)
 		return nil
 	}
 	p, inc, _ := findShard(s, m.Type, m.Shard)

@@ -58,7 +58,7 @@ type service struct {
 	declined map[string]gossip.Epoch
 	silent   map[gossip.NodeID]bool
 
-	farewells farewells
+	flush     flushBarrier
 	transfers *statetransfer.Transfers
 	queries   queries
 	// replicated are the replicated states of all types.
@@ -178,7 +178,7 @@ func (s *service) PeerUp(id gossip.NodeID, c transport.Class) {
 func (s *service) PeerLost(id gossip.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
-		s.farewells.lost(id)
+		s.flush.nodeLost(id)
 		for _, p := range *s.paths.Load() {
 			p.lost(id)
 		}

@@ -40,8 +40,8 @@ type shell struct {
 	coord  *coordinator.Core
 	regOut region.Effects
 	cooOut coordinator.Effects
-	// own are messages between the two cores of this node.
-	own []own
+	// loopback are messages between the two cores of this node.
+	loopback []loopback
 	// regionTerm and officeTerm are the terms of which the cores spoke last.
 	regionTerm, officeTerm gossip.Epoch
 	// warnedFar is set once a term far beyond the view was warned of.
@@ -71,15 +71,14 @@ type received struct {
 	msg  protocol.Message
 }
 
-// own is a message from one core of this node to the other.
-type own struct{ msg protocol.Message }
+// loopback is a message from one core of this node to the other.
+type loopback struct{ msg protocol.Message }
 
 // These are what else happens to a shell; events of one core go as they are.
 type (
 	viewChanged  struct{ view *gossip.View }
 	leaseChanged struct{ valid bool }
 	abandoned    struct{ done chan struct{} }
-	call0        func(*shell)
 	// statesRecovered allows a shard with replicated state to start.
 	statesRecovered struct {
 		shard ShardID
@@ -193,8 +192,6 @@ func (sh *shell) handle(ev any) {
 		sh.startRecovered(ev)
 	case superseded:
 		sh.endSuperseded(ev)
-	case call0:
-		ev(sh)
 	case region.Event:
 		sh.stepRegion(ev)
 	case coordinator.Event:
@@ -215,12 +212,12 @@ func (sh *shell) receive(from gossip.NodeID, m protocol.Message) {
 
 // settle delivers what the cores of this node said to each other.
 func (sh *shell) settle() {
-	for len(sh.own) > 0 {
-		m := sh.own[0]
-		sh.own = sh.own[1:]
+	for len(sh.loopback) > 0 {
+		m := sh.loopback[0]
+		sh.loopback = sh.loopback[1:]
 		sh.receive(sh.s.cfg.Self.ID, m.msg)
 	}
-	sh.own = nil
+	sh.loopback = nil
 }
 
 func (sh *shell) stepRegion(ev region.Event) {
@@ -289,7 +286,7 @@ func (sh *shell) send(to gossip.NodeID, m protocol.Message) {
 			m = d
 		}
 		if sh.coord != nil || !protocol.ToCoordinator(m) {
-			sh.own = append(sh.own, own{m})
+			sh.loopback = append(sh.loopback, loopback{m})
 		}
 		return
 	}

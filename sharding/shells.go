@@ -177,7 +177,7 @@ func (s *service) ViewChanged(v *gossip.View) {
 	s.tellSilent()
 	s.mu.Unlock()
 	for _, id := range gone {
-		s.farewells.lost(id)
+		s.flush.nodeLost(id)
 		for _, p := range *s.paths.Load() {
 			p.lost(id)
 			if inc := p.base().now.Load(); inc != nil && inc.accounts != nil {
@@ -256,7 +256,7 @@ func (s *service) WaitAnswered(ctx context.Context) {
 			return
 		}
 	}
-	s.sayFarewell(ctx)
+	s.waitFlushed(ctx)
 }
 
 const answeredPoll = time.Millisecond

@@ -65,7 +65,7 @@ func TestLastAnswersComeBeforeTheNodeLeaves(t *testing.T) {
 		}
 		start := time.Now()
 		leaver.s.WaitAnswered(context.Background())
-		if took := time.Since(start); took >= farewellPatience {
+		if took := time.Since(start); took >= flushTimeout {
 			t.Errorf("waited %v for answers to its markers", took)
 		}
 		c.install(c.nodes[:2]...)
@@ -75,8 +75,8 @@ func TestLastAnswersComeBeforeTheNodeLeaves(t *testing.T) {
 	})
 }
 
-// Who does not answer holds a leaving node up for a moment; who is gone, not at all.
-func TestNobodyHoldsAFarewellUp(t *testing.T) {
+// A silent node delays a leaving one by flushTimeout at most; a removed node does not.
+func TestSilentNodesDelayALeavingNodeBriefly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Cleanup(func() { pass(time.Second) })
 		c, nodes, _ := three(t, newJournal(), nil)
@@ -89,14 +89,14 @@ func TestNobodyHoldsAFarewellUp(t *testing.T) {
 		c.mu.Lock()
 		c.cuts[[2]gossip.NodeID{1, 3}], c.cuts[[2]gossip.NodeID{3, 1}] = true, true
 		c.mu.Unlock()
-		if took := wait(); took != farewellPatience {
+		if took := wait(); took != flushTimeout {
 			t.Errorf("waited %v for a node that is silent", took)
 		}
 		c.mu.Lock()
 		c.closed[[2]gossip.NodeID{3, 1}] = true
 		c.mu.Unlock()
 		if took := wait(); took != 0 {
-			t.Errorf("waited %v for a node to which nothing is under way", took)
+			t.Errorf("waited %v for a node without frames in flight", took)
 		}
 		c.mu.Lock()
 		c.closed[[2]gossip.NodeID{3, 1}] = false
