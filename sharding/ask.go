@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
 )
@@ -90,38 +91,38 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 	if s := p.locals[f.shard].Load(); s != nil {
 		node = s.Node()
 	}
-	c := p.calls.begin(f.shard, node)
+	c := p.calls.Begin(f.shard, node)
 	// An ask that is over before it left has its answer in the call.
-	if err = p.send(ctx, f, req, c.number, node); err == nil || errors.Is(err, errNobodyWaits) {
-		if c.await(ctx) {
+	if err = p.send(ctx, f, req, c.Number, node); err == nil || errors.Is(err, delivery.ErrCallOver) {
+		if c.Await(ctx) {
 			resp, err = answerOf(p, c)
-			p.calls.release(c)
+			p.calls.Release(c)
 			return resp, err
 		}
 		err = ctx.Err()
 	}
-	at, cancelled := p.calls.cancel(c)
+	at, cancelled := p.calls.Cancel(c)
 	if !cancelled {
-		<-c.done
+		<-c.Done
 		resp, err = answerOf(p, c)
 	} else if err == ctx.Err() {
-		p.callOff(at, c.number, err)
+		p.callOff(at, c.Number, err)
 		err = p.whyLate(at, err)
 	}
-	p.calls.release(c)
+	p.calls.Release(c)
 	return resp, err
 }
 
-// whyLate says what an ask was waiting for when its context ended.
+// whyLate says the obstacle of an ask when its context ended.
 func (p *path[Req, Resp]) whyLate(at gossip.NodeID, err error) error {
 	inc := p.now.Load()
 	switch {
 	case at == 0 && inc == nil:
-		return &gaveUpError{ErrNotReady, err}
+		return delivery.GaveUp(ErrNotReady, err)
 	case at == 0:
-		return &gaveUpError{ErrNoHome, err}
+		return delivery.GaveUp(ErrNoHome, err)
 	case inc != nil && at == inc.self && !inc.alive():
-		return &gaveUpError{ErrPaused, err}
+		return delivery.GaveUp(ErrPaused, err)
 	}
 	return err
 }
@@ -135,9 +136,9 @@ type replies[Req, Resp any] struct {
 // Cancelled reports whether the asker is known to have given up.
 func (r *replies[Req, Resp]) Cancelled(to activation.ReplyTo) bool {
 	if to.Node == r.inc.self {
-		return !r.p.calls.waits(to.Call)
+		return !r.p.calls.Waits(to.Call)
 	}
-	return r.p.gone.take(to)
+	return r.p.gone.Take(to)
 }
 
 // Reply answers an ask.
@@ -152,8 +153,8 @@ func (r *replies[Req, Resp]) Reply(to activation.ReplyTo, resp Resp, err error) 
 		c, text := codeOf(err)
 		err = errorOf(c, text)
 	}
-	if !r.p.calls.finish(to.Call, resp, err) {
-		r.p.counters.drop(DropReplyLate, 1)
+	if !r.p.calls.Finish(to.Call, resp, err) {
+		r.p.counters.Drop(delivery.DropReplyLate, 1)
 	}
 }
 
@@ -165,7 +166,7 @@ func (r *replies[Req, Resp]) away(to activation.ReplyTo, resp Resp, err error) {
 	}
 	buf := r.p.frames.Get().(*[]byte)
 	*buf = r.p.encodeReply((*buf)[:0], to.Call, resp, err)
-	r.inc.out.send(to.Node, *buf)
+	r.inc.Out.Send(to.Node, *buf)
 	r.p.frames.Put(buf)
 }
 
@@ -194,13 +195,48 @@ func (p *path[Req, Resp]) replied(r frames.Reply) {
 	switch {
 	case r.Code != frames.CodeOK:
 		err = errorOf(r.Code, string(r.Payload))
-	case !p.calls.waits(r.Call):
+	case !p.calls.Waits(r.Call):
 	case len(r.Payload) >= lateBytes:
 		late = bytes.Clone(r.Payload)
 	default:
 		resp, err = decodeAnswer(p.typ.RespCodec, r.Payload)
 	}
-	if !p.calls.finishLate(r.Call, resp, late, err) {
-		p.counters.drop(DropReplyLate, 1)
+	if !p.calls.FinishLate(r.Call, resp, late, err) {
+		p.counters.Drop(delivery.DropReplyLate, 1)
 	}
+}
+
+// answerOf returns the result of a completed call. It decodes a large answer here, in the
+// asker's goroutine. The call has a copy of its own, so an owner needs no second one.
+func answerOf[Req, Resp any](p *path[Req, Resp], c *delivery.Call[Resp]) (Resp, error) {
+	if c.Late == nil {
+		return c.Resp, c.Err
+	}
+	if o := ownerOf(p.typ.RespCodec); o != nil {
+		return o.own(c.Late), nil
+	}
+	return decodeAnswer(p.typ.RespCodec, c.Late)
+}
+
+func decodeAnswer[Resp any](codec Codec[Resp], payload []byte) (resp Resp, err error) {
+	if resp, err = decode(codec, payload); err != nil {
+		err = &codecError{err}
+	}
+	return resp, err
+}
+
+// callOff tells the home of an ask that its asker has given up. A deadline needs no
+// telling, it has travelled with the ask. The news may be lost: then the ask is
+// handled for nobody.
+func (p *path[Req, Resp]) callOff(at gossip.NodeID, call uint64, why error) {
+	inc := p.now.Load()
+	if inc == nil || at == 0 || at == inc.self || !errors.Is(why, context.Canceled) {
+		return
+	}
+	_ = inc.Send(at, frames.AppendCancel(nil, p.name, call))
+}
+
+// cancelled takes that news.
+func (p *path[Req, Resp]) cancelled(from gossip.NodeID, call uint64) {
+	p.gone.Add(activation.ReplyTo{Node: from, Call: call})
 }

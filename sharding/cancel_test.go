@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
@@ -52,19 +51,6 @@ func TestCancelledRemoteAsksDoNoWork(t *testing.T) {
 			t.Errorf("%d messages handled, want 4: %v", n, j.lines["e"])
 		}
 	})
-}
-
-func TestCancelsAreBoundedAndForgetTheOldest(t *testing.T) {
-	var c cancels
-	for i := range cancelsMax + 10 {
-		c.add(activation.ReplyTo{Node: 1, Call: uint64(i)})
-	}
-	if len(c.asks) != cancelsMax || c.take(activation.ReplyTo{Node: 1, Call: 9}) || !c.take(activation.ReplyTo{Node: 1, Call: 10}) {
-		t.Errorf("%d kept", len(c.asks))
-	}
-	if c.take(activation.ReplyTo{Node: 1, Call: 10}) || c.take(activation.ReplyTo{Node: 2, Call: 11}) {
-		t.Error("taken twice, or for another node")
-	}
 }
 
 // A request under another token than the shard's is one that is late, from before a

@@ -174,7 +174,7 @@ func (d *RunningDaemon[Req, Resp]) scale(ctx context.Context, n int) error {
 	if store == nil {
 		return ErrNoRole
 	}
-	done, err := d.controller.Scale(ctx, store, n, p.ended)
+	done, err := d.controller.Scale(ctx, store, n, p.Ended())
 	if !done {
 		return ErrNodeStopping
 	}

@@ -10,22 +10,23 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery"
 )
 
 // Errors of Tell and Ask; see the table of the package comment.
 var (
 	ErrUnknownType  = errors.New("sharding: entity type is not registered")
 	ErrBadID        = errors.New("sharding: entity id is empty or too long")
-	ErrTooLarge     = errors.New("sharding: payload too large")
-	ErrCodec        = errors.New("sharding: codec failed")
-	ErrSettings     = errors.New("sharding: nodes disagree about the shards of ids")
+	ErrTooLarge     = delivery.ErrTooLarge
+	ErrCodec        = delivery.ErrCodec
+	ErrSettings     = delivery.ErrSettings
 	ErrMailboxFull  = activation.ErrMailboxFull
-	ErrBufferFull   = errors.New("sharding: buffer full")
-	ErrNotReady     = errors.New("sharding: node is not in a cluster")
-	ErrNoHome       = errors.New("sharding: shard has no home")
+	ErrBufferFull   = delivery.ErrBufferFull
+	ErrNotReady     = delivery.ErrNotReady
+	ErrNoHome       = delivery.ErrNoHome
 	ErrPaused       = errors.New("sharding: home has no lease")
-	ErrNodeStopping = errors.New("sharding: node is stopping")
-	ErrMoved        = errors.New("sharding: shard has moved")
+	ErrNodeStopping = delivery.ErrNodeStopping
+	ErrMoved        = delivery.ErrMoved
 	ErrNodeLost     = errors.New("sharding: connection to the home was lost, outcome unknown")
 	ErrAbandoned    = activation.ErrAbandoned
 	ErrPanicked     = activation.ErrPanicked

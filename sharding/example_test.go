@@ -17,9 +17,9 @@ type Deposit struct{ Cents int }
 // Balance is its response.
 type Balance struct{ Cents int }
 
-type account struct{ cents int }
+type Account struct{ cents int }
 
-func (a *account) Handle(_ *sharding.Context, d Deposit) (Balance, error) {
+func (a *Account) Handle(_ *sharding.Context, d Deposit) (Balance, error) {
 	if a.cents+d.Cents < 0 {
 		return Balance{}, errors.New("not enough")
 	}
@@ -47,7 +47,7 @@ func alone[Req, Resp any](t sharding.Type[Req, Resp]) (*sharding.Region[Req, Res
 func ExampleRegister() {
 	accounts, ctx, done := alone(sharding.Type[Deposit, Balance]{
 		Name: "account",
-		New:  func(id string) sharding.Entity[Deposit, Balance] { return &account{} },
+		New:  func(id string) sharding.Entity[Deposit, Balance] { return &Account{} },
 	})
 	defer done()
 
@@ -353,7 +353,7 @@ func ExampleType() {
 	var registry sharding.Registry
 	_, err := sharding.Register(&registry, sharding.Type[Deposit, Balance]{
 		Name: "account", Role: "backend", Shards: 1000,
-		New:         func(string) sharding.Entity[Deposit, Balance] { return &account{} },
+		New:         func(string) sharding.Entity[Deposit, Balance] { return &Account{} },
 		ReqCodec:    sharding.JSON[Deposit]{},
 		IdleTimeout: 10 * time.Minute,
 		Strategy:    strategy.LeastShards{},

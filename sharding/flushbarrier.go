@@ -86,7 +86,7 @@ func (s *service) waitFlushed(ctx context.Context) {
 	number, all := s.flush.beginWait(nodes)
 	s.mu.Unlock()
 	for _, id := range nodes {
-		s.out.send(id, frames.AppendMarker(nil, frames.KindMarker, "", 0, Token{Seq: number}))
+		s.out.Send(id, frames.AppendMarker(nil, frames.KindMarker, "", 0, Token{Seq: number}))
 	}
 	timeout := time.NewTimer(flushTimeout)
 	defer timeout.Stop()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/delivery"
 )
 
 // Windows that bursts have made grow use up the node's budget. Once they are idle they give
@@ -16,9 +17,7 @@ func TestIdleWindowsGiveTheirGrowthBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const shards, messages, budget = 40, 1000, 1 << 20
 		h := newSlowHomeOf(t, 0, messages, shards)
-		h.home.s.budgets.mu.Lock()
-		h.home.s.budgets.windows.Most = budget
-		h.home.s.budgets.mu.Unlock()
+		h.home.s.budgets.SetLimits(budget, delivery.ParkedBytesMost, 1<<20)
 		ids := make([]string, shards)
 		for i, left := 0, shards; left > 0; i++ {
 			id := fmt.Sprint("burst-", i)

@@ -3,6 +3,7 @@ package sharding
 import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
@@ -34,8 +35,8 @@ type inflow[Req, Resp any] struct {
 	slab slab
 	// from is the sender of the block, nil at first; touched are its accounts whose runs
 	// must be flushed.
-	from    *sender
-	touched []*account
+	from    *delivery.PeerAccounts
+	touched []*delivery.Account
 	// q is the request in hand: large, so it is made once.
 	q frames.Request
 }
@@ -49,7 +50,7 @@ func (f *inflow[Req, Resp]) take(from gossip.NodeID, frame []byte) (hosted bool,
 	}
 	if uint32(q.Shard) >= f.p.shards {
 		// That node's settings differ.
-		f.p.fail(from, q, frames.CodeSettings, DropSettings, "")
+		f.p.fail(from, q, frames.CodeSettings, delivery.DropSettings, "")
 		return true, nil
 	}
 	return f.hand(from, q, len(frame)), nil
@@ -72,10 +73,10 @@ func (f *inflow[Req, Resp]) leave() {
 }
 
 // sender returns the accounts of the node that sent the block.
-func (f *inflow[Req, Resp]) sender(node gossip.NodeID) *sender {
-	if f.from == nil || f.from.node != node {
+func (f *inflow[Req, Resp]) sender(node gossip.NodeID) *delivery.PeerAccounts {
+	if f.from == nil || f.from.Node != node {
 		f.grant()
-		f.from = f.p.now.Load().accounts.sender(node)
+		f.from = f.p.Serving().Accounts.Sender(node)
 	}
 	return f.from
 }
@@ -85,7 +86,7 @@ func (f *inflow[Req, Resp]) grant() {
 	if f.from == nil {
 		return
 	}
-	f.from.flush(f.touched)
+	f.from.Flush(f.touched)
 	f.touched = f.touched[:0]
 }
 
@@ -125,7 +126,7 @@ func requestDecoder[Req, Resp any](p *path[Req, Resp]) func(payload []byte) (Req
 // could not decode, and answers it if it is an ask.
 func undecodedRefuser[Req, Resp any](p *path[Req, Resp], inc *incarnation) func(to activation.ReplyTo, err error) {
 	return func(to activation.ReplyTo, err error) {
-		p.counters.drop(DropCodec, 1)
+		p.counters.Drop(delivery.DropCodec, 1)
 		failCall(p, inc, to, frames.CodeCodec, err.Error())
 	}
 }
@@ -135,9 +136,9 @@ func failCall[Req, Resp any](p *path[Req, Resp], inc *incarnation, to activation
 	switch {
 	case to.Call == 0:
 	case to.Node == inc.self:
-		p.failAsk(to.Call, errorOf(c, text))
+		p.FailAsk(to.Call, errorOf(c, text))
 	default:
-		inc.out.send(to.Node, append(frames.AppendReply(nil, p.name, to.Call, c), frames.CutText(text)...))
+		inc.Out.Send(to.Node, append(frames.AppendReply(nil, p.name, to.Call, c), frames.CutText(text)...))
 	}
 }
 

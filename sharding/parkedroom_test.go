@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/delivery"
 )
 
 // twoTypes are two types on one node, each with an entity "sleeper" that handles nothing until
@@ -61,13 +63,7 @@ func TestAStuckTypeLeavesOtherTypesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const others, each = 20, 100
 		h := newTwoTypes(t)
-		b := &h.home.s.budgets
-		b.mu.Lock()
-		b.parked.Most = 16 << 10
-		for _, p := range b.pools {
-			p.Share = 8 << 10
-		}
-		b.mu.Unlock()
+		h.home.s.budgets.SetLimits(delivery.WindowBytesMost, 16<<10, 8<<10)
 		stick := func(name, id string) {
 			go func() {
 				for range 200 {

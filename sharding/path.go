@@ -4,21 +4,26 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/residency"
+	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/zeebo/xxh3"
 )
 
-// typeInfo is what does not depend on a type's messages.
+// typeInfo holds the settings of a type that do not depend on its messages.
 type typeInfo struct {
 	name, role string
 	shards     uint32
@@ -38,14 +43,60 @@ type typeInfo struct {
 	state       Replicated
 }
 
-// path moves the messages of one type, for the life of the Registry: it is what a
-// Region points to. Its router knows where they go; what is here depends on the
-// types of the messages: codecs, asks, and the entities that run here.
+// typeBase is the part of a path that does not depend on the types of its messages.
+type typeBase struct {
+	typeInfo
+	*delivery.Router
+	limits   Limits
+	counters *counters
+	// now is the incarnation that serves the type, nil while there is none.
+	now atomic.Pointer[incarnation]
+}
+
+// incarnation is the part of a service that serves one type.
+type incarnation struct {
+	*delivery.Incarnation
+	self     gossip.NodeID
+	ctx      context.Context
+	work     *sync.WaitGroup
+	observer figures.ShardingObserver
+	// strict is Config.Strict, and set under the race detector.
+	strict bool
+	// These are for daemons. plans is the store of plans, nil if there is none. office
+	// returns the term in which this node coordinates the type, 0 if it does not. members
+	// returns the role's members. supersede ends an allocation immediately.
+	plans     placement.PlanStore
+	office    func() gossip.Epoch
+	members   func() daemon.Members
+	supersede func(ShardID, Token)
+	// budgets are the node's.
+	budgets *delivery.Budgets
+	// states replicates the type's state, nil if it is not replicated.
+	states *statecopy.Replicator
+	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
+	// starts over time.
+	remember placement.Rememberer
+	pace     *residency.Pace
+	// mutual are the asks of entities here; log is the node's.
+	mutual *mutualAsks
+	log    *slog.Logger
+	// alive reports whether the lease holds.
+	alive func() bool
+}
+
+// wantHome asks for the home of a shard unless the route has one.
+func (b *typeBase) wantHome(inc *incarnation, shard ShardID) {
+	b.Router.WantHome(inc.Incarnation, shard)
+}
+
+// path carries the messages of one type, for the life of the Registry. A Region points to it.
+// Its Router sends encoded messages to their homes. The path has what depends on the types of
+// messages: codecs, asks, and the entities that run here.
 type path[Req, Resp any] struct {
-	*router
+	typeBase
 	typ   Type[Req, Resp]
 	epoch time.Time
-	calls calls[Resp]
+	calls delivery.Calls[Resp]
 
 	// locals[i] is shard i while it runs here and its route is open and empty:
 	// senders deliver to it without a look at the route.
@@ -55,7 +106,7 @@ type path[Req, Resp any] struct {
 	// senders are the nodes' Senders, so that messages from outside entities share one.
 	senders [64]atomic.Pointer[activation.Sender]
 	// gone are the asks of other nodes that nobody waits for any more.
-	gone   cancels
+	gone   delivery.CancelledAsks
 	frames sync.Pool
 	// intakes are those that no reader has.
 	intakes sync.Pool
@@ -77,16 +128,20 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 		state: t.State,
 	}
 	p := &path[Req, Resp]{
-		router: newRouter(info, t.Limits, &counters{}),
-		typ:    t, epoch: time.Now(),
+		typ: t, epoch: time.Now(),
 		locals: make([]atomic.Pointer[activation.Shard[*Context, Req, Resp]], t.Shards),
 	}
 	p.limit.Store(int64(t.Passivation.Limit))
+	p.typeInfo, p.limits, p.counters = info, t.Limits, &counters{}
+	l := t.Limits
+	p.Router = delivery.NewRouter(delivery.RouterConfig{
+		Type: t.Name, Shards: info.shards, Counters: &p.counters.Counters, Local: p, ErrorOf: errorOf,
+		Bounds: delivery.Bounds{BufferMessages: l.BufferMessages, BufferBytes: l.BufferBytes, ShardMessages: l.ShardMessages, ShardBytes: l.ShardBytes},
+	})
 	p.extract = extractor{info.shards, t.ShardOf}
 	p.print = p.extract.fingerprint()
 	p.keeps = t.keeps()
 	p.messages = shapesOf(t.ReqCodec, t.RespCodec)
-	p.inner = p
 	if t.Remember {
 		p.remembered = residency.NewRemembered(p.extract.locate, func(ctx context.Context, id string) error {
 			return p.ref(id).Start(ctx, Retry())
@@ -136,14 +191,14 @@ func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) e
 func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, call uint64, at gossip.NodeID) error {
 	for {
 		if s := p.locals[f.shard].Load(); s != nil {
-			if call != 0 && s.Node() != at && !p.calls.move(call, s.Node()) {
-				return errNobodyWaits
+			if call != 0 && s.Node() != at && !p.calls.Move(call, s.Node()) {
+				return delivery.ErrCallOver
 			}
 			if done, err := p.sendLocal(ctx, s, f, req, call); done {
 				return err
 			}
 		}
-		if err := p.sendEncoded(ctx, f, req, call); err != errRunsHere {
+		if err := p.sendEncoded(ctx, f, req, call); err != delivery.ErrRunsHere {
 			return err
 		}
 	}
@@ -173,7 +228,7 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *activation.Shard[*Co
 	}
 	switch err := s.Deliver(f.id, f.place, &m); err {
 	case nil:
-		p.counters.sent(figures.RouteLocal, f.shard)
+		p.counters.Sent(figures.RouteLocal, f.shard)
 		return true, nil
 	case ErrMailboxFull:
 		if toItself(m.From, p.name, f.id) {
@@ -191,20 +246,20 @@ func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *activation.Shard[*C
 	patience := ctx
 	if m.From != nil {
 		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(ctx, HandlerWait)
+		patience, cancel = context.WithTimeout(ctx, delivery.HandlerWait)
 		defer cancel()
 	}
 	switch s.Await(patience, f.id, m) {
 	case nil:
-		p.counters.sent(figures.RouteLocal, f.shard)
+		p.counters.Sent(figures.RouteLocal, f.shard)
 		return true, nil
 	case activation.ErrNotHosted:
 		return false, nil
 	}
 	if ctx.Err() == nil {
-		return true, &gaveUpError{ErrMailboxFull, errHandlerWait}
+		return true, delivery.GaveUp(ErrMailboxFull, delivery.ErrHandlerWait)
 	}
-	return true, giveUp(ErrMailboxFull, ctx)
+	return true, delivery.GaveUp(ErrMailboxFull, ctx.Err())
 }
 
 // isControl asks a type whether a request is a control message. A function that panics
@@ -235,12 +290,12 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 		p.frames.Put(buf)
 		return err
 	}
-	m := message{frame: frame, call: call, handler: from != nil, toItself: toItself(from, p.name, f.id)}
+	m := delivery.Message{Frame: frame, Call: call, Handler: from != nil, ToItself: toItself(from, p.name, f.id)}
 	if call != 0 {
-		m.expires, _ = ctx.Deadline()
+		m.Expires, _ = ctx.Deadline()
 	}
-	it := newItem(m, f.id, p.typ.Control != nil && !f.start && isControl(p.typ.Control, req))
-	kept, err := p.post(ctx, &p.routes[f.shard], &it)
+	it := delivery.NewItem(m, f.id, p.typ.Control != nil && !f.start && isControl(p.typ.Control, req))
+	kept, err := p.Post(ctx, f.shard, &it)
 	if !kept {
 		*buf = frame
 	} else {
@@ -280,7 +335,7 @@ func (e *codecError) Error() string   { return ErrCodec.Error() + ": " + e.cause
 func (e *codecError) Unwrap() []error { return []error{ErrCodec, e.cause} }
 
 // publish lets local senders find the shard that runs here.
-func (p *path[Req, Resp]) publish(shard ShardID, token Token) bool {
+func (p *path[Req, Resp]) Publish(shard ShardID, token Token) bool {
 	h := p.host.Load()
 	if h == nil {
 		return false
@@ -293,18 +348,20 @@ func (p *path[Req, Resp]) publish(shard ShardID, token Token) bool {
 	return true
 }
 
-func (p *path[Req, Resp]) hide(shard ShardID) { p.locals[shard].Store(nil) }
+func (p *path[Req, Resp]) Hide(shard ShardID) { p.locals[shard].Store(nil) }
 
-func (p *path[Req, Resp]) move(call uint64, node gossip.NodeID) bool { return p.calls.move(call, node) }
+func (p *path[Req, Resp]) MoveCall(call uint64, node gossip.NodeID) bool {
+	return p.calls.Move(call, node)
+}
 
-func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
+func (p *path[Req, Resp]) FailAsk(call uint64, err error) bool {
 	var none Resp
-	return call != 0 && p.calls.finish(call, none, err)
+	return call != 0 && p.calls.Finish(call, none, err)
 }
 
 // deliver takes a request, of this node or another. It reports false when its shard
 // does not run here under its token.
-func (p *path[Req, Resp]) deliver(from gossip.NodeID, frame []byte) (hosted bool, err error) {
+func (p *path[Req, Resp]) Deliver(from gossip.NodeID, frame []byte) (hosted bool, err error) {
 	in := p.intake()
 	defer in.flush()
 	return in.take(from, frame)
@@ -325,13 +382,13 @@ func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *frames.Request, size int
 		p.counters.stale.Add(1)
 		return false
 	}
-	account, enough := f.sender(from).accept(q.Shard, q.Token, q.Number, size)
+	account, enough := f.sender(from).Accept(q.Shard, q.Token, q.Number, size)
 	if enough {
 		f.touched = append(f.touched, account)
 	}
 	hash := activation.Hash(q.ID)
 	if p.extract.ofBytes(q.ID, hash) != q.Shard {
-		p.fail(from, q, frames.CodeSettings, DropSettings, "")
+		p.fail(from, q, frames.CodeSettings, delivery.DropSettings, "")
 		return true
 	}
 	m := activation.Message[Req]{From: p.sender(from, q)}
@@ -343,7 +400,7 @@ func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *frames.Request, size int
 	default:
 		var err error
 		if m.Req, err = f.decode(q.Payload); err != nil {
-			p.fail(from, q, frames.CodeCodec, DropCodec, err.Error())
+			p.fail(from, q, frames.CodeCodec, delivery.DropCodec, err.Error())
 			return true
 		}
 	}
@@ -367,7 +424,7 @@ func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *frames.Request, size int
 	case nil:
 		return true
 	case activation.ErrMailboxFull:
-		p.fail(from, q, frames.CodeMailboxFull, DropMailboxFull, "")
+		p.fail(from, q, frames.CodeMailboxFull, delivery.DropMailboxFull, "")
 		return true
 	}
 	return false
@@ -389,12 +446,12 @@ func (p *path[Req, Resp]) sender(from gossip.NodeID, q *frames.Request) *activat
 }
 
 // fail ends a request that is not handled: its asker is told, or it is counted.
-func (p *path[Req, Resp]) fail(from gossip.NodeID, q *frames.Request, c frames.Code, why Reason, text string) {
+func (p *path[Req, Resp]) fail(from gossip.NodeID, q *frames.Request, c frames.Code, why delivery.Reason, text string) {
 	if q.Reliable != nil {
-		p.failSure(from, q, c, text)
+		p.RejectReliable(from, q, c, text)
 		return
 	}
-	p.counters.drop(why, 1)
+	p.counters.Drop(why, 1)
 	if inc := p.now.Load(); inc != nil {
 		failCall(p, inc, activation.ReplyTo{Node: from, Call: q.Call}, c, text)
 	}

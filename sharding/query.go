@@ -300,13 +300,10 @@ func missing(v *gossip.View, answers map[gossip.NodeID]*protocol.Answer, p dataP
 		return nil
 	}
 	r := p.base()
-	for i := range r.routes {
-		rt := &r.routes[i]
-		rt.mu.Lock()
-		home, _ := rt.core.Home()
-		rt.mu.Unlock()
+	for shard := range ShardID(r.shards) {
+		home := r.Status(shard).Home
 		if at := slices.IndexFunc(out, func(f NodeFailure) bool { return f.Node == home }); at >= 0 {
-			out[at].Shards = append(out[at].Shards, rt.shard)
+			out[at].Shards = append(out[at].Shards, shard)
 		}
 	}
 	return out

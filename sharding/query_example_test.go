@@ -20,7 +20,7 @@ func ExampleRegistry() {
 	registry := node.Registry()
 	accounts, err := sharding.Register(registry, sharding.Type[Deposit, Balance]{
 		Name: "account", Shards: 8, Strategy: strategy.External{},
-		New: func(string) sharding.Entity[Deposit, Balance] { return &account{} },
+		New: func(string) sharding.Entity[Deposit, Balance] { return &Account{} },
 	})
 	if err != nil {
 		panic(err)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
@@ -47,7 +49,7 @@ func (s *service) HandleEntity(from gossip.NodeID, payload []byte) {
 	case frames.KindShrunk:
 		err = s.handleShrunk(from, payload)
 	case frames.KindHello:
-		s.out.send(from, []byte{byte(frames.KindHelloAck)})
+		s.out.Send(from, []byte{byte(frames.KindHelloAck)})
 	case frames.KindHelloAck:
 		s.PeerUp(from, helloClass)
 	default:
@@ -125,7 +127,7 @@ func (s *service) takeRequest(b *block, from gossip.NodeID, frame []byte) error 
 	}
 	b.received++
 	if !hosted {
-		s.out.send(from, frames.AppendRefused(nil, b.p.hosted(frames.ShardOf(frame)), frame))
+		s.out.Send(from, frames.AppendRefused(nil, b.p.hosted(frames.ShardOf(frame)), frame))
 	}
 	return nil
 }
@@ -138,7 +140,7 @@ func (s *service) unknownType(from gossip.NodeID, frame []byte) error {
 	}
 	s.unknown.Add(1)
 	if q.Call != 0 {
-		s.out.send(from, frames.AppendReply(nil, string(q.Type), q.Call, frames.CodeUnknownType))
+		s.out.Send(from, frames.AppendReply(nil, string(q.Type), q.Call, frames.CodeUnknownType))
 	}
 	return nil
 }
@@ -146,14 +148,14 @@ func (s *service) unknownType(from gossip.NodeID, frame []byte) error {
 // findShard returns the path of the type that a frame about a shard names, nil if the type
 // is not registered here, and the incarnation that serves the path, nil if none does. It
 // fails if the type has no such shard.
-func findShard(s *service, typ []byte, shard ShardID) (p dataPath, inc *incarnation, err error) {
+func findShard(s *service, typ []byte, shard ShardID) (p dataPath, inc *delivery.Incarnation, err error) {
 	if p = s.path(typ); p == nil {
 		return nil, nil, nil
 	}
 	if uint32(shard) >= p.base().shards {
 		return nil, nil, frames.ErrMalformed
 	}
-	return p, p.base().now.Load(), nil
+	return p, p.base().Serving(), nil
 }
 
 func (s *service) handleReply(frame []byte) error {
@@ -191,10 +193,10 @@ func (s *service) handleRefused(from gossip.NodeID, frame []byte) error {
 	}
 	r := p.base()
 	if inc != nil {
-		r.refused(inc, from, &q, inner)
+		r.OnRefused(inc, from, &q, inner)
 	} else if q.Call == 0 && q.Reliable == nil {
 		// The incarnation that sent it is over. Its asks have failed, lines send again.
-		r.giveBack(0)
+		r.GiveBack(0)
 	}
 	return nil
 }
@@ -206,7 +208,7 @@ func (s *service) handleMarker(from gossip.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	s.out.send(from, frames.AppendMarker(nil, frames.KindMarkerAck, string(m.Type), m.Shard, m.Token))
+	s.out.Send(from, frames.AppendMarker(nil, frames.KindMarkerAck, string(m.Type), m.Shard, m.Token))
 	return nil
 }
 
@@ -224,7 +226,101 @@ func (s *service) handleMarkerAck(from gossip.NodeID, frame []byte) error {
 		return frames.ErrMalformed
 	}
 	if inc != nil {
-		p.base().markerAcked(inc, from, m)
+		p.base().OnMarkerAcked(inc, from, m)
 	}
 	return nil
+}
+
+// reconcile takes a report: that of a sender which is blocked. One whose shard does not
+// run here may send one request, which is refused: so it learns that it looks for another
+// home.
+func (s *service) reconcile(p dataPath, inc *delivery.Incarnation, from gossip.NodeID, m frames.Marker, report flow.Report) {
+	if inc == nil || inc.Accounts == nil || p.hosted(m.Shard) != m.Token {
+		b := frames.AppendGrantHead(nil, string(m.Type))
+		s.out.Send(from, frames.AppendGrant(b, &frames.Grant{Shard: m.Shard, Token: m.Token, Grant: flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
+		return
+	}
+	sender := inc.Accounts.Sender(from)
+	sender.Reconcile(m.Shard, m.Token, report)
+	sender.Transmit()
+}
+
+func (s *service) handleBlocked(from gossip.NodeID, frame []byte) error {
+	m, report, err := frames.ParseReport(frame)
+	if err != nil {
+		return err
+	}
+	p, inc, err := findShard(s, m.Type, m.Shard)
+	if p != nil {
+		s.reconcile(p, inc, from, m, report)
+	}
+	return err
+}
+
+func (s *service) handleGrants(from gossip.NodeID, frame []byte) error {
+	typ, grants, err := frames.ParseGrants(frame)
+	if err != nil {
+		return err
+	}
+	p := s.path(typ)
+	if p == nil {
+		return nil
+	}
+	return p.base().OnGrants(from, grants)
+}
+
+func (s *service) handleStop(from gossip.NodeID, frame []byte) error {
+	m, err := frames.ParseStop(frame)
+	if err != nil {
+		return err
+	}
+	p, inc, err := findShard(s, m.Type, m.Shard)
+	if inc != nil {
+		p.base().OnStop(inc, from, &m)
+	}
+	return err
+}
+
+// handleStopped answers a sender that asks whether it still has to stop for an entity.
+func (s *service) handleStopped(from gossip.NodeID, frame []byte) error {
+	m, err := frames.ParseStopped(frame)
+	if err != nil {
+		return err
+	}
+	p, inc, err := findShard(s, m.Type, m.Shard)
+	if p == nil {
+		return err
+	}
+	if inc == nil || inc.Accounts == nil || p.hosted(m.Shard) != m.Token {
+		s.out.Send(from, frames.AppendStop(nil, string(m.Type), m.Shard, m.Token, string(m.ID), flow.Open))
+		return nil
+	}
+	inc.Accounts.Sender(from).AnswerStopped(m.Shard, m.Token, string(m.ID))
+	return nil
+}
+
+func (s *service) handleShrink(from gossip.NodeID, frame []byte) error {
+	m, asked, err := frames.ParseShrink(frame)
+	if err != nil {
+		return err
+	}
+	p, inc, err := findShard(s, m.Type, m.Shard)
+	if inc != nil {
+		p.base().OnShrink(inc, from, m, asked)
+	}
+	return err
+}
+
+func (s *service) handleShrunk(from gossip.NodeID, frame []byte) error {
+	m, report, err := frames.ParseReport(frame)
+	if err != nil {
+		return err
+	}
+	_, inc, err := findShard(s, m.Type, m.Shard)
+	if inc != nil && inc.Accounts != nil {
+		sender := inc.Accounts.Sender(from)
+		sender.OnShrunk(m.Shard, m.Token, report)
+		sender.Transmit()
+	}
+	return err
 }

@@ -26,7 +26,7 @@ func (r *Registry) Close() {
 	defer r.mu.Unlock()
 	r.closed = true
 	for _, p := range r.types { // order-free: each is closed by itself
-		p.base().close()
+		p.base().Close()
 	}
 }
 
@@ -77,7 +77,7 @@ func (r *Registry) add(p dataPath) error {
 	}
 	r.types[name] = p
 	if r.closed {
-		p.base().close()
+		p.base().Close()
 	}
 	if r.now != nil {
 		r.now.serve(p)

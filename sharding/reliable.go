@@ -12,13 +12,14 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // Errors of Reliable; see the table of the package comment.
 var (
-	ErrWindowFull     = errors.New("sharding: window of unconfirmed messages full")
-	ErrReliableClosed = errors.New("sharding: reliable producer is closed")
+	ErrWindowFull     = delivery.ErrWindowFull
+	ErrReliableClosed = delivery.ErrReliableClosed
 	ErrUnconfirmed    = errors.New("sharding: closed with unconfirmed messages")
 	ErrResultLost     = reliable.ErrResultLost
 )
@@ -107,7 +108,7 @@ func (c ReliableConfig[Req]) Validate() error {
 // A Reliable outlives incarnations of the node, like its Region. All methods are safe for
 // concurrent use.
 type Reliable[Req any] struct {
-	l *line
+	l *delivery.Producer
 	// encode makes a frame of a message.
 	encode func(ctx context.Context, id string, req Req) (ShardID, []byte, error)
 }
@@ -122,7 +123,7 @@ func (r *Region[Req, Resp]) Reliable(cfg ReliableConfig[Req]) (*Reliable[Req], e
 		Producer: newProducer(), Window: cfg.Window, Messages: cfg.Messages, Bytes: cfg.Bytes,
 		Resend: cfg.Resend, KeepDone: cfg.OnConfirm != nil,
 	}
-	return &Reliable[Req]{l: newLine(r.p.router, core, r.p.confirmer(cfg.OnConfirm)), encode: r.p.encodeSure}, nil
+	return &Reliable[Req]{l: delivery.NewProducer(r.p.Router, core, r.p.confirmer(cfg.OnConfirm)), encode: r.p.encodeSure}, nil
 }
 
 // newProducer returns a number that no other producer has.
@@ -150,21 +151,21 @@ func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
 	if err != nil {
 		return inGroup(err)
 	}
-	return inGroup(s.l.send(ctx, shard, id, frame))
+	return inGroup(s.l.Send(ctx, shard, id, frame))
 }
 
 // Flush waits until every message sent before it is confirmed, and OnConfirm has returned
 // for it. It fails with ctx's error, ErrReliableClosed and ErrNodeStopping.
-func (s *Reliable[Req]) Flush(ctx context.Context) error { return inGroup(s.l.flush(ctx)) }
+func (s *Reliable[Req]) Flush(ctx context.Context) error { return inGroup(s.l.Flush(ctx)) }
 
 // Unconfirmed returns the number of messages that are not confirmed yet.
-func (s *Reliable[Req]) Unconfirmed() int { return s.l.unconfirmed() }
+func (s *Reliable[Req]) Unconfirmed() int { return s.l.Unconfirmed() }
 
 // Close ends the producer. Unconfirmed messages are not sent again, and may have run or
 // not; then Close fails with ErrUnconfirmed. Call Flush first. Close waits for a running
 // OnConfirm. It is idempotent.
 func (s *Reliable[Req]) Close() error {
-	if left := s.l.close(); left > 0 {
+	if left := s.l.Close(); left > 0 {
 		return inGroup(fmt.Errorf("%w: %d", ErrUnconfirmed, left))
 	}
 	return nil
@@ -215,52 +216,8 @@ func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
 			Outcome: byte(o), All: all,
 		}
 		c.Code, c.Text = codeOf(err)
-		p.answerSure(inc, to, &c)
+		p.ConfirmReliable(inc.Incarnation, to, &c)
 	}
-}
-
-func (r *router) answerSure(inc *incarnation, to gossip.NodeID, c *frames.Confirmation) {
-	if to == inc.self {
-		r.settleSure(to, c)
-		return
-	}
-	b := make([]byte, 0, frames.ConfirmHead+binary.MaxVarintLen16+len(r.name)+len(c.Text))
-	inc.out.send(to, frames.AppendConfirm(b, r.name, c))
-}
-
-// settleSure gives the word of a home to the producer.
-func (r *router) settleSure(from gossip.NodeID, c *frames.Confirmation) {
-	done := reliable.Confirmed{Shard: c.Shard, Seq: c.Seq, From: from, All: c.All}
-	switch c.Outcome {
-	case byte(activation.ReliableHandled), frames.OutcomeGivenUp:
-		done.Result = errorOf(c.Code, c.Text)
-	case byte(activation.ReliableRepeated):
-		done.Result = reliable.ErrResultLost
-	default:
-		r.tellOne(c.Producer, reliable.Refused{
-			Shard: c.Shard, Seq: c.Seq, Try: c.Try, Gap: c.Outcome == byte(activation.ReliableGap),
-		})
-		return
-	}
-	r.tellOne(c.Producer, done)
-}
-
-// failSure ends a copy that cannot be handled here: what will never decode is given
-// up, for the rest there may be better times.
-func (r *router) failSure(from gossip.NodeID, q *frames.Request, c frames.Code, text string) {
-	stamp, err := reliable.ParseStamp(q.Reliable)
-	inc := r.now.Load()
-	if err != nil || inc == nil {
-		return
-	}
-	answer := frames.Confirmation{
-		Shard: q.Shard, Producer: stamp.Producer, Seq: stamp.Seq, Try: stamp.Try,
-		Outcome: byte(activation.ReliableRefused), Code: c, Text: frames.CutText(text),
-	}
-	if c == frames.CodeCodec {
-		answer.Outcome = frames.OutcomeGivenUp
-	}
-	r.answerSure(inc, from, &answer)
 }
 
 // handleConfirm takes the answer to a reliable message.
@@ -270,7 +227,7 @@ func (s *service) handleConfirm(from gossip.NodeID, frame []byte) error {
 		return err
 	}
 	if p := s.path(typ); p != nil && uint32(c.Shard) < p.base().shards {
-		p.base().settleSure(from, &c)
+		p.base().OnConfirm(from, &c)
 	}
 	return nil
 }

@@ -159,8 +159,8 @@ func TestReliableGivesRoomBack(t *testing.T) {
 				t.Errorf("%v, %d told, %d unconfirmed", err, told, s.Unconfirmed())
 			}
 		}
-		if all := r.p.lines.all.Load(); len(*all) != 0 {
-			t.Errorf("%d producers are known after all were closed", len(*all))
+		if n := r.p.ReliableFigures().Producers; n != 0 {
+			t.Errorf("%d producers are left after all were closed", n)
 		}
 	})
 }

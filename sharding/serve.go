@@ -7,7 +7,6 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
-	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/residency"
@@ -16,7 +15,7 @@ import (
 // dataPath is a path without its types of messages.
 type dataPath interface {
 	describe() *typeInfo
-	base() *router
+	base() *typeBase
 	stats() Stats
 
 	// attach begins to serve for an incarnation, detach ends it: asks that are out
@@ -43,7 +42,7 @@ type dataPath interface {
 	lost(peer gossip.NodeID)
 }
 
-func (p *path[Req, Resp]) base() *router { return p.router }
+func (p *path[Req, Resp]) base() *typeBase { return &p.typeBase }
 
 func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logger) {
 	if hosts {
@@ -69,8 +68,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			cfg.Make = func(id string) (activation.Entity[*Context, Req, Resp], error) { return p.typ.make(id) }
 		}
 		p.host.Store(activation.NewHost(cfg))
-		inc.accounts = newAccounts(p.name, p.shards, inc.self, inc.budgets, p.granter(inc))
-		inc.work.Go(func() { inc.accounts.run(inc.ctx) })
+		p.OpenAccounts(inc.Incarnation, inc.budgets)
 	}
 	p.strict.Store(inc.strict)
 	p.now.Store(inc)
@@ -78,8 +76,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts && p.remembered != nil {
 		p.remembered.Serve(home)
 	}
-	p.reask(inc)
-	p.room.Broadcast()
+	p.Serve(inc.Incarnation)
 	if always := p.typ.alwaysOn; hosts && always != nil {
 		inc.work.Go(func() {
 			always.Serve(home, p.stopTimeout, func(shards int) { p.entities.Forced.Add(shards) })
@@ -121,13 +118,12 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 	if inc == nil {
 		return wait
 	}
-	p.closeAll()
-	p.announce(reliable.Lost{})
+	p.End()
 	h := p.host.Swap(nil)
 	if h != nil {
 		h.Abandon()
 	}
-	p.calls.failNode(inc.self, ErrAbandoned)
+	p.calls.FailNode(inc.self, ErrAbandoned)
 	p.failLost(0)
 	if h == nil {
 		return wait
@@ -135,28 +131,10 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 	return h.Close
 }
 
-// granter returns the function that sends grants, stops and shrink requests to other nodes.
-// It passes those for this node to its own routes. No stop is made for this node.
-func (r *router) granter(inc *incarnation) func(to gossip.NodeID, grants []byte) {
-	return func(to gossip.NodeID, frame []byte) {
-		if to != inc.self {
-			inc.out.send(to, frame)
-			return
-		}
-		if frames.KindOf(frame) == frames.KindShrink {
-			if m, asked, err := frames.ParseShrink(frame); err == nil {
-				r.shrink(inc, to, m, asked)
-			}
-		} else if _, grants, err := frames.ParseGrants(frame); err == nil {
-			_ = r.takeGrants(to, grants)
-		}
-	}
-}
-
 // failLost ends the asks that are at a node to which the connection is lost; 0 stands
 // for all nodes.
 func (p *path[Req, Resp]) failLost(node gossip.NodeID) {
-	p.counters.nodeLost.Add(uint64(p.calls.failNode(node, ErrNodeLost)))
+	p.counters.nodeLost.Add(uint64(p.calls.FailNode(node, ErrNodeLost)))
 }
 
 func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[string][]byte) error {
@@ -197,7 +175,7 @@ func (p *path[Req, Resp]) abandon() {
 		p.locals[i].Store(nil)
 	}
 	h.Abandon()
-	p.calls.failNode(inc.self, ErrAbandoned)
+	p.calls.FailNode(inc.self, ErrAbandoned)
 }
 
 // abandonShard drops the instances of one shard, if it runs under that token.
@@ -257,8 +235,7 @@ func (p *path[Req, Resp]) lost(peer gossip.NodeID) {
 		return
 	}
 	// First the routes: an ask that fails may be made again at once.
-	p.peerLost(inc, peer)
-	p.announce(reliable.Lost{Node: peer})
+	p.OnPeerLost(inc.Incarnation, peer)
 	p.failLost(peer)
 }
 
@@ -274,8 +251,8 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.StatesIn, s.StatesOut = p.counters.transfers.In.Load(), p.counters.transfers.Out.Load()
 	s.StatesLost = p.counters.transfers.Lost.Load() + p.counters.replication.Lost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
-	s.HeldUp, s.Parked = p.counters.heldUp.Load()+e.Waiting.Load(), e.Parked.Load()
-	s.Stopped = p.counters.gates.Load()
+	s.HeldUp, s.Parked = p.counters.HeldUp.Load()+e.Waiting.Load(), e.Parked.Load()
+	s.Stopped = p.counters.Gates.Load()
 	if inc := p.now.Load(); inc != nil {
 		s.Coordinating = inc.office() != 0
 		if inc.states != nil {
@@ -285,14 +262,16 @@ func (p *path[Req, Resp]) stats() Stats {
 	if h := p.host.Load(); h != nil {
 		s.Hosting, s.Shards, s.OldestHandler = true, h.Count(), h.Oldest()
 	}
-	s.Asks = p.calls.count()
-	p.fillReliable(&s)
+	s.Asks = p.calls.Count()
+	f := p.ReliableFigures()
+	s.Reliable.Unconfirmed, s.Reliable.Confirmed = f.Unconfirmed, f.Confirmed
+	s.Reliable.GivenUp, s.Reliable.Resends = f.GivenUp, f.Resends
 	s.BlockedHandlers = e.Blocked.Load()
 	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
 	if p.remembered != nil {
 		s.Remembered = p.remembered.Stats()
 	}
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
-	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())
+	s.Buffered, s.BufferedBytes = p.Held()
 	return s
 }

@@ -30,13 +30,13 @@ func (sh *shell) noteSettings(t *traceLine) {
 			sh.s.log.Warn("sharding: no node of the type's role runs it", "type", sh.info.name, "role", sh.info.role)
 			return
 		}
-		sh.path.base().differs.Store(&t.detail)
+		sh.path.base().SetDifference(&t.detail)
 		sh.s.log.Error("sharding: the coordinator does not register this node; give all nodes the same settings",
 			"type", sh.info.name, "coordinator", t.node, "difference", t.detail)
 	case t.kind == region.TraceRegistered:
 		sh.refused.Store(nil)
 		if sh.path != nil {
-			sh.path.base().differs.Store(nil)
+			sh.path.base().SetDifference(nil)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
@@ -40,9 +41,9 @@ type service struct {
 	ctx      context.Context
 	end      context.CancelFunc
 	// budgets bound what is granted and parked, for all types.
-	budgets flowBudgets
+	budgets *delivery.Budgets
 	work    sync.WaitGroup
-	out     outbox
+	out     delivery.Outbox
 
 	// paths is read for every frame, and replaced when a type is added.
 	paths atomic.Pointer[map[string]dataPath]
@@ -75,19 +76,18 @@ type service struct {
 // It fails if another service serves the Registry.
 func (r *Registry) startService(cfg placement.Config, o figures.ShardingObserver) (*service, error) {
 	s := &service{
-		cfg: cfg, registry: r, observer: o, log: cfg.Logger,
+		cfg: cfg, registry: r, observer: o, log: cfg.Logger, budgets: delivery.NewBudgets(),
 		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, declined: map[string]gossip.Epoch{}, silent: map[gossip.NodeID]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.budgets.init()
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
+	s.out = delivery.Outbox{Links: cfg.Links, Ctx: s.ctx, Work: &s.work, Lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})
 	s.replicated = statecopy.NewSet(s.replicationConfig())
 	s.transfers = statetransfer.New(statetransfer.Config{
-		Self: cfg.Self.ID, Links: cfg.Links, Log: s.log, Ctx: s.ctx, SendAck: s.out.send, StateHeld: s.stateHeld,
+		Self: cfg.Self.ID, Links: cfg.Links, Log: s.log, Ctx: s.ctx, SendAck: s.out.Send, StateHeld: s.stateHeld,
 	})
 	s.pace = residency.NewPace(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
 	paths, err := r.attach(s)
@@ -164,8 +164,8 @@ func (s *service) PeerUp(id gossip.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
 		for _, p := range *s.paths.Load() {
-			if inc := p.base().now.Load(); inc != nil {
-				p.base().peerUp(inc, id)
+			if inc := p.base().Serving(); inc != nil {
+				p.base().OnPeerUp(inc, id)
 			}
 		}
 	case transport.Control:
@@ -260,14 +260,14 @@ func (s *service) look() {
 		}
 		down := map[gossip.NodeID]bool{}
 		for _, p := range *s.paths.Load() {
-			if inc := p.base().now.Load(); inc != nil {
-				if looks%sweepEvery == 0 && inc.accounts != nil {
-					inc.accounts.sweep(p.hosted)
+			if inc := p.base().Serving(); inc != nil {
+				if looks%sweepEvery == 0 && inc.Accounts != nil {
+					inc.Accounts.Sweep(p.hosted)
 				}
-				if looks%idleEvery == 0 && inc.accounts != nil {
-					inc.accounts.askIdle()
+				if looks%idleEvery == 0 && inc.Accounts != nil {
+					inc.Accounts.AskIdle()
 				}
-				for _, n := range p.base().look(inc) {
+				for _, n := range p.base().Look(inc) {
 					down[n] = true
 				}
 			}

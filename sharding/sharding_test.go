@@ -293,14 +293,14 @@ func TestAHomeWithoutTheTypeSaysSo(t *testing.T) {
 		o.start() // without the type
 		c.install(n, o)
 		inc := r.p.now.Load()
-		call := r.p.calls.begin(3, o.self.ID)
-		frame := frames.AppendRequest(nil, "ear", 3, idIn(r, 3), call.number, nil)
+		call := r.p.calls.Begin(3, o.self.ID)
+		frame := frames.AppendRequest(nil, "ear", 3, idIn(r, 3), call.Number, nil)
 		frames.Stamp(frame, Token{Term: 1, Seq: 1}, 1)
-		if err := inc.send(o.self.ID, frame); err != nil {
+		if err := inc.Send(o.self.ID, frame); err != nil {
 			t.Fatal(err)
 		}
-		if !call.await(within(t, 5*time.Second)) || !errors.Is(call.err, ErrUnknownType) || Retryable(call.err) {
-			t.Errorf("answered with %v", call.err)
+		if !call.Await(within(t, 5*time.Second)) || !errors.Is(call.Err, ErrUnknownType) || Retryable(call.Err) {
+			t.Errorf("answered with %v", call.Err)
 		}
 		if got := o.s.Frames().UnknownType; got != 1 {
 			t.Errorf("%d counted", got)

@@ -265,11 +265,11 @@ func (sh *shell) doRoute(e region.Effect) {
 		if e.Marker != nil {
 			m = *e.Marker
 		}
-		r.closeRoute(sh.inc, e.Shard, m.Owner, m.Token)
+		r.CloseRoute(sh.inc.Incarnation, e.Shard, m.Owner, m.Token)
 	case region.SendMarker:
-		r.resendMarker(sh.inc, e.Shard, e.Owner, e.Token)
+		r.ResendMarker(sh.inc.Incarnation, e.Shard, e.Owner, e.Token)
 	case region.OpenRoute:
-		r.openRoute(sh.inc, e.Shard, e.Home, e.Token)
+		r.OpenRoute(sh.inc.Incarnation, e.Shard, e.Home, e.Token)
 	}
 }
 

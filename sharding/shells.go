@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/eventqueue"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/statetransfer"
@@ -39,7 +40,7 @@ func (s *service) newShell(info typeInfo, p dataPath) *shell {
 	}
 	hosts := p != nil && s.hosts(&info)
 	if p != nil {
-		p.base().differs.Store(nil)
+		p.base().SetDifference(nil)
 	}
 	sh.region = region.New(region.Config{
 		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
@@ -65,21 +66,28 @@ func (s *service) begin(sh *shell) {
 }
 
 func (s *service) incarnation(sh *shell) *incarnation {
-	return &incarnation{
-		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
+	inc := &incarnation{
+		self: s.cfg.Self.ID, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
 		supersede: func(shard ShardID, t Token) { sh.inbox.Put(superseded{shard, t}) },
 		remember:  s.rememberer(sh.info.role), pace: s.pace,
 		strict: s.cfg.Strict || raceEnabled,
-		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.observer,
-		need: func(shard ShardID) { sh.inbox.Put(region.NeedHome{Shards: []ShardID{shard}}) },
-		misrouted: func(shard ShardID, t Token) {
-			sh.inbox.Put(region.Misrouted{Shard: shard, Token: t})
-		},
-		acked: func(from gossip.NodeID, shard ShardID, t Token) {
-			sh.inbox.Put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
+		mutual: &s.mutual, budgets: s.budgets, log: s.log, alive: s.cfg.LeaseValid, observer: s.observer,
+		Incarnation: &delivery.Incarnation{
+			Self: s.cfg.Self.ID, Links: s.cfg.Links, Ctx: s.ctx, Work: &s.work, Out: &s.out,
+			Need: func(shard ShardID) { sh.inbox.Put(region.NeedHome{Shards: []ShardID{shard}}) },
+			Misrouted: func(shard ShardID, t Token) {
+				sh.inbox.Put(region.Misrouted{Shard: shard, Token: t})
+			},
+			Acked: func(from gossip.NodeID, shard ShardID, t Token) {
+				sh.inbox.Put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
+			},
 		},
 	}
+	if o := s.observer; o != nil {
+		inc.HomeResolved = func(took time.Duration) { o.HomeResolved(sh.info.name, took) }
+	}
+	return inc
 }
 
 // plans returns where the plans of a role's daemons are kept, nil where they cannot
@@ -180,8 +188,8 @@ func (s *service) ViewChanged(v *gossip.View) {
 		s.flush.nodeLost(id)
 		for _, p := range *s.paths.Load() {
 			p.lost(id)
-			if inc := p.base().now.Load(); inc != nil && inc.accounts != nil {
-				inc.accounts.forget(id)
+			if inc := p.base().Serving(); inc != nil && inc.Accounts != nil {
+				inc.Accounts.Forget(id)
 			}
 		}
 	}

@@ -1,24 +1,29 @@
 package sharding
 
-import "time"
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/internal/delivery"
+)
 
 // Reason is the reason why a message was dropped, or an ask failed without its handler.
 type Reason uint8
 
 const (
-	DropMailboxFull  Reason = iota // the entity's mailbox was full
-	DropNotHome                    // the home had moved, and a later message was already on its way
-	DropAbandoned                  // the instance was dropped with its lease
-	DropExpired                    // the asker had given up
-	DropCodec                      // the payload did not decode
-	DropPanicked                   // the handler panicked
-	DropHandlerError               // a told request's handler returned an error
-	DropReplyLate                  // the asker had given up when the reply arrived
-	DropSettings                   // the sender maps ids to shards differently
-	DropTooLarge                   // the frame is above the transport's limit
-	DropNodeStopping               // it waited for a home when its node was closed
-	DropBufferFull                 // no room came before the caller's context ended
-	reasons
+	DropMailboxFull  = Reason(delivery.DropMailboxFull)  // the entity's mailbox was full
+	DropNotHome      = Reason(delivery.DropNotHome)      // the home had moved, and a later message was already on its way
+	DropAbandoned    = Reason(delivery.DropAbandoned)    // the instance was dropped with its lease
+	DropExpired      = Reason(delivery.DropExpired)      // the asker had given up
+	DropCodec        = Reason(delivery.DropCodec)        // the payload did not decode
+	DropPanicked     = Reason(delivery.DropPanicked)     // the handler panicked
+	DropHandlerError = Reason(delivery.DropHandlerError) // a told request's handler returned an error
+	DropReplyLate    = Reason(delivery.DropReplyLate)    // the asker had given up when the reply arrived
+	DropSettings     = Reason(delivery.DropSettings)     // the sender maps ids to shards differently
+	DropTooLarge     = Reason(delivery.DropTooLarge)     // the frame is above the transport's limit
+	DropNodeStopping = Reason(delivery.DropNodeStopping) // it waited for a home when its node was closed
+	DropBufferFull   = Reason(delivery.DropBufferFull)   // no room came before the caller's context ended
+
+	reasons = delivery.Reasons
 )
 
 // String returns the reason in the form that metrics use.

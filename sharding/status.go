@@ -75,22 +75,20 @@ func (sh *shell) status() placement.TypeStatus {
 	}
 	t.Coordinating = t.Coordinator == sh.s.cfg.Self.ID
 	r := sh.path.base()
-	t.Shards = make([]placement.ShardStatus, len(r.routes))
-	for i := range r.routes {
-		rt := &r.routes[i]
-		rt.mu.Lock()
-		home, token := rt.core.Home()
-		buffered, _, _ := rt.core.Held()
-		t.Shards[i] = placement.ShardStatus{Shard: rt.shard, Home: home, Token: token, Route: rt.core.State(), Buffered: buffered}
-		rt.mu.Unlock()
-		t.Shards[i].Entities = sh.path.population(ShardID(i))
+	t.Shards = make([]placement.ShardStatus, r.shards)
+	for shard := range ShardID(r.shards) {
+		at := r.Status(shard)
+		t.Shards[shard] = placement.ShardStatus{
+			Shard: shard, Home: at.Home, Token: at.Token, Route: at.State, Buffered: at.Buffered,
+			Entities: sh.path.population(shard),
+		}
 	}
 	return t
 }
 
 // Frames returns the counters about frames.
 func (s *service) Frames() figures.Frames {
-	parked, windows := s.budgets.used()
+	parked, windows := s.budgets.Used()
 	return figures.Frames{
 		ParkedBytes: parked, WindowBytes: windows,
 		Malformed: s.malformed.Load(), UnknownType: s.unknown.Load(),

@@ -35,7 +35,7 @@ func ExampleStrategy() {
 	} {
 		_, err := sharding.Register(&registry, sharding.Type[Deposit, Balance]{
 			Name: name, Strategy: s, RebalanceInterval: time.Minute,
-			New: func(string) sharding.Entity[Deposit, Balance] { return &account{} },
+			New: func(string) sharding.Entity[Deposit, Balance] { return &Account{} },
 		})
 		if err != nil {
 			fmt.Println(err)

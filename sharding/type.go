@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/activation/evict"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/residency"
@@ -106,6 +107,11 @@ func (p Passivation) checkValues() error {
 // ReceiveTimeout is the name with which OnTimer is called when no message was handled for
 // the time set by Context.ReceiveTimeout.
 const ReceiveTimeout = activation.ReceiveTimeout
+
+// HandlerWait is the maximum time that a full mailbox delays a handler, whatever its
+// Context. It ends the deadlock of two entities that send to each other while both
+// mailboxes are full.
+const HandlerWait = delivery.HandlerWait
 
 // Defaults of Type and Limits.
 const (

@@ -35,7 +35,7 @@ var layers = []struct {
 	{"sharding/strategy", []string{"gossip"}},
 	{"internal/core/protocol", []string{"gossip", "sharding/strategy", "internal/clock", "internal/wire"}},
 	{"internal/placement", []string{"internal/core", "internal/transport", "sharding/strategy", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
-	{"internal/delivery", []string{"internal/delivery", "internal/activation", "internal/core", "internal/transport", "sharding/strategy", "gossip", "internal/clock", "internal/loglimit", "internal/signal", "internal/wire"}},
+	{"internal/delivery", []string{"internal/delivery", "internal/activation", "internal/core", "internal/transport", "sharding/strategy", "gossip", "internal/clock", "internal/figures", "internal/signal", "internal/wire"}},
 	{"sharding", []string{"sharding", "internal/delivery", "internal/placement", "internal/residency", "internal/statecopy", "internal/statetransfer", "internal/transport", "internal/activation", "internal/core", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/figures", "internal/eventqueue", "internal/loglimit", "internal/signal", "internal/wire", "internal/mutant"}},
 	{"internal/core", []string{"internal/core", "gossip", "sharding/strategy", "internal/clock", "internal/invariant", "internal/wire", "internal/mutant"}},
 	{"internal/activation", []string{"internal/activation", "internal/core", "gossip", "sharding/strategy", "internal/clock", "internal/loglimit", "internal/wire"}},

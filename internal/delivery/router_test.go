@@ -1,4 +1,4 @@
-package sharding
+package delivery
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
+	"github.com/peerage-go/peerage/sharding/strategy"
 	"pgregory.net/rapid"
 )
 
@@ -19,12 +20,12 @@ import (
 // at the far ends of connections that the test moves frame by frame.
 type world struct {
 	t   *rapid.T
-	r   *router
-	inc *incarnation
+	r   *Router
+	inc *Incarnation
 	rt  *shardRoute
 
 	owner gossip.NodeID
-	token Token
+	token strategy.Token
 	seq   uint64
 	// there and back are the connections; broken ones take nothing.
 	there, back map[gossip.NodeID][][]byte
@@ -36,9 +37,9 @@ type world struct {
 	sent, lost int
 	taken      []int
 	// accounts are what the homes know of this sender, by node; grants go back in order.
-	accounts map[gossip.NodeID]*accounts
+	accounts map[gossip.NodeID]*Accounts
 	// moving is the marker of the core that is out.
-	moving Token
+	moving strategy.Token
 	acked  bool
 	trace  []string
 }
@@ -46,27 +47,27 @@ type world struct {
 const self gossip.NodeID = 1
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, there: map[gossip.NodeID][][]byte{}, back: map[gossip.NodeID][][]byte{}, down: map[gossip.NodeID]bool{}, full: map[gossip.NodeID]bool{}, relief: make(chan struct{}), accounts: map[gossip.NodeID]*accounts{}}
+	w := &world{t: t, there: map[gossip.NodeID][][]byte{}, back: map[gossip.NodeID][][]byte{}, down: map[gossip.NodeID]bool{}, full: map[gossip.NodeID]bool{}, relief: make(chan struct{}), accounts: map[gossip.NodeID]*Accounts{}}
 	for _, n := range []gossip.NodeID{self, 2, 3} {
-		budgets := &flowBudgets{}
-		budgets.init()
+		budgets := NewBudgets()
 		w.accounts[n] = newAccounts("t", 1, n, budgets, func(_ gossip.NodeID, frame []byte) {
 			if n != self {
 				w.back[n] = append(w.back[n], frame)
 			} else if _, grants, err := frames.ParseGrants(frame); err != nil {
 				w.t.Fatal(err)
-			} else if err := w.r.takeGrants(self, grants); err != nil {
+			} else if err := w.r.OnGrants(self, grants); err != nil {
 				w.t.Fatal(err)
 			}
 		})
 	}
-	w.r = newRouter(typeInfo{name: "t", shards: 1}, Limits{}.withDefaults(), &counters{})
-	w.r.inner = w
-	w.inc = &incarnation{
-		self: self, links: w, ctx: context.Background(), work: &sync.WaitGroup{},
-		accounts: w.accounts[self],
-		need:     func(ShardID) {}, misrouted: func(ShardID, Token) {},
-		acked: func(_ gossip.NodeID, _ ShardID, token Token) { w.acked = w.acked || token == w.moving },
+	w.r = NewRouter(RouterConfig{Type: "t", Shards: 1, Counters: &Counters{}, Local: w, Bounds: Bounds{BufferMessages: 100_000, BufferBytes: 64 << 20, ShardMessages: 10_000, ShardBytes: 16 << 20}})
+	w.inc = &Incarnation{
+		Self: self, Links: w, Ctx: context.Background(), Work: &sync.WaitGroup{},
+		Accounts: w.accounts[self],
+		Need:     func(strategy.ShardID) {}, Misrouted: func(strategy.ShardID, strategy.Token) {},
+		Acked: func(_ gossip.NodeID, _ strategy.ShardID, token strategy.Token) {
+			w.acked = w.acked || token == w.moving
+		},
 	}
 	w.r.now.Store(w.inc)
 	w.rt = &w.r.routes[0]
@@ -79,9 +80,9 @@ func (w *world) note(format string, args ...any) {
 
 // These make world the router's inner and links.
 
-func (w *world) publish(ShardID, Token) bool { return false }
-func (w *world) hide(ShardID)                {}
-func (w *world) deliver(_ gossip.NodeID, frame []byte) (bool, error) {
+func (w *world) Publish(strategy.ShardID, strategy.Token) bool { return false }
+func (w *world) Hide(strategy.ShardID)                         {}
+func (w *world) Deliver(_ gossip.NodeID, frame []byte) (bool, error) {
 	q, err := frames.ParseRequest(frame)
 	if err != nil || w.owner != self || q.Token != w.token {
 		return false, err
@@ -93,19 +94,19 @@ func (w *world) deliver(_ gossip.NodeID, frame []byte) (bool, error) {
 
 // accept notes at home n that a request came; grant sends what is due, later.
 func (w *world) accept(n gossip.NodeID, q *frames.Request, bytes int) {
-	s := w.accounts[n].sender(self)
-	a, _ := s.accept(q.Shard, q.Token, q.Number, bytes)
+	s := w.accounts[n].Sender(self)
+	a, _ := s.Accept(q.Shard, q.Token, q.Number, bytes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takeRuns([]*account{a})
+	s.takeRuns([]*Account{a})
 }
 
 // grant hands out what a home has to grant: to this node itself later, as production does,
 // for deliver is called with the mutex of the route.
-func (w *world) grant(n gossip.NodeID) { w.accounts[n].sender(self).transmit() }
+func (w *world) grant(n gossip.NodeID) { w.accounts[n].Sender(self).Transmit() }
 
-func (w *world) move(uint64, gossip.NodeID) bool { return true }
-func (w *world) failAsk(uint64, error) bool      { return true }
+func (w *world) MoveCall(uint64, gossip.NodeID) bool { return true }
+func (w *world) FailAsk(uint64, error) bool          { return true }
 
 func (w *world) Send(to gossip.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
 	if w.full[to] {
@@ -137,7 +138,7 @@ func (w *world) relieve() {
 	w.note("room everywhere")
 	clear(w.full)
 	close(w.relief)
-	w.inc.work.Wait()
+	w.inc.Work.Wait()
 	w.relief = make(chan struct{})
 }
 
@@ -160,7 +161,7 @@ func (w *world) take(q *frames.Request) {
 // These are what may happen.
 
 func (w *world) send() {
-	switch a := w.rt.core.Offer(&item{}); {
+	switch a := w.rt.core.Offer(&Item{}); {
 	case a.Kind == route.Wait, a.Kind == route.Send && w.full[a.To]:
 		return // it would wait
 	}
@@ -168,8 +169,8 @@ func (w *world) send() {
 	frame := frames.AppendRequest(nil, "t", 0, "e", 0, nil)
 	frame = binary.BigEndian.AppendUint64(frame, uint64(w.sent))
 	w.note("send %d", w.sent)
-	it := newItem(message{frame: frame}, "e", false)
-	if _, err := w.r.post(context.Background(), w.rt, &it); err != nil {
+	it := NewItem(Message{Frame: frame}, "e", false)
+	if _, err := w.r.Post(context.Background(), 0, &it); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -194,7 +195,7 @@ func (w *world) arrive(n gossip.NodeID) {
 			return
 		}
 		w.note("%d refuses %d", n, binary.BigEndian.Uint64(q.Payload))
-		w.back[n] = append(w.back[n], frames.AppendRefused(nil, Token{}, f))
+		w.back[n] = append(w.back[n], frames.AppendRefused(nil, strategy.Token{}, f))
 	case frames.KindMarker:
 		m, err := frames.ParseMarker(f)
 		if err != nil {
@@ -207,7 +208,7 @@ func (w *world) arrive(n gossip.NodeID) {
 			w.t.Fatal(err)
 		}
 		if n == w.owner && m.Token == w.token {
-			w.accounts[n].sender(self).reconcile(m.Shard, m.Token, report)
+			w.accounts[n].Sender(self).Reconcile(m.Shard, m.Token, report)
 			w.grant(n)
 		}
 	}
@@ -226,20 +227,20 @@ func (w *world) answer(n gossip.NodeID) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.r.refused(w.inc, n, &q, inner)
+		w.r.OnRefused(w.inc, n, &q, inner)
 	case frames.KindMarkerAck:
 		m, err := frames.ParseMarker(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		w.note("marker %v answered by %d", m.Token, n)
-		w.r.markerAcked(w.inc, n, m)
+		w.r.OnMarkerAcked(w.inc, n, m)
 	case frames.KindGrant:
 		_, grants, err := frames.ParseGrants(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if err := w.r.takeGrants(n, grants); err != nil {
+		if err := w.r.OnGrants(n, grants); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -258,33 +259,33 @@ func (w *world) place(n gossip.NodeID) {
 		return
 	}
 	w.seq++
-	w.owner, w.token = n, Token{Term: 1, Seq: w.seq}
+	w.owner, w.token = n, strategy.Token{Term: 1, Seq: w.seq}
 	w.note("placed at %d", n)
-	w.r.openRoute(w.inc, 0, n, w.token)
+	w.r.OpenRoute(w.inc, 0, n, w.token)
 }
 
 // begin closes the route for a move; finish ends the move when the marker was
 // answered.
 func (w *world) begin() {
-	if w.owner == 0 || w.moving != (Token{}) {
+	if w.owner == 0 || w.moving != (strategy.Token{}) {
 		return
 	}
 	w.seq++
-	w.moving, w.acked = Token{Term: 1, Seq: w.seq}, false
+	w.moving, w.acked = strategy.Token{Term: 1, Seq: w.seq}, false
 	w.note("begin, marker %v to %d", w.moving, w.owner)
-	w.r.closeRoute(w.inc, 0, w.owner, w.moving)
+	w.r.CloseRoute(w.inc, 0, w.owner, w.moving)
 }
 
 func (w *world) finish(n gossip.NodeID) {
 	switch {
-	case w.moving == (Token{}):
+	case w.moving == (strategy.Token{}):
 		return
 	case w.owner == 0 || w.down[w.owner]:
 	case !w.acked:
-		w.r.resendMarker(w.inc, 0, w.owner, w.moving)
+		w.r.ResendMarker(w.inc, 0, w.owner, w.moving)
 		return
 	}
-	w.moving, w.owner = Token{}, 0
+	w.moving, w.owner = strategy.Token{}, 0
 	w.place(n)
 }
 
@@ -296,14 +297,14 @@ func (w *world) cut(n gossip.NodeID) {
 	}
 	w.there[n], w.back[n] = nil, nil
 	w.down[n] = true
-	w.r.peerLost(w.inc, n)
+	w.r.OnPeerLost(w.inc, n)
 }
 
 func (w *world) mend(n gossip.NodeID) {
 	if w.down[n] {
 		w.down[n] = false
 		w.note("connection to %d stands", n)
-		w.r.peerUp(w.inc, n)
+		w.r.OnPeerUp(w.inc, n)
 	}
 }
 
@@ -317,7 +318,7 @@ func (w *world) drain() {
 				w.answer(n)
 			}
 		}
-		w.r.look(w.inc)
+		w.r.Look(w.inc)
 		w.grant(self)
 		w.finish(2)
 		w.place(2)
@@ -367,7 +368,7 @@ func routeKeepsOrder(t *testing.T) {
 			}
 		}
 		w.drain()
-		dropped := int(w.r.counters.dropped[DropNotHome].Load())
+		dropped := int(w.r.counters.Dropped(DropNotHome))
 		if w.sent != len(w.taken)+dropped+w.lost || w.r.heldMessages.Load() != 0 || w.r.heldBytes.Load() != 0 {
 			t.Fatalf("%d sent, %d taken, %d dropped, %d lost, %d still held\n%s", w.sent, len(w.taken), dropped, w.lost, w.r.heldMessages.Load(), w.trace)
 		}

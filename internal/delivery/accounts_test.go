@@ -1,4 +1,4 @@
-package sharding
+package delivery
 
 import (
 	"testing"
@@ -6,14 +6,14 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Requests to many shards arrive in blocks, one for each shard. The home sends its grants for
 // many shards in few frames, and no sender's window is ever used up.
 func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 	const shards, rounds = 500, 8 * flow.FirstMessages
-	budgets, sent, grants := &flowBudgets{}, 0, 0
-	budgets.init()
+	budgets, sent, grants := NewBudgets(), 0, 0
 	windows := make([]flow.Window, shards)
 	accounts := newAccounts("t", shards, self, budgets, func(_ gossip.NodeID, frame []byte) {
 		_, rest, err := frames.ParseGrants(frame)
@@ -26,9 +26,9 @@ func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 			grants++
 		}
 	})
-	s := accounts.sender(2)
+	s := accounts.Sender(2)
 	blocks := 0
-	var touched []*account
+	var touched []*Account
 	for i := range windows {
 		windows[i].Open()
 	}
@@ -42,12 +42,12 @@ func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 				t.Fatalf("the window of shard %d is used up: %+v", shard, w.Report())
 			}
 			w.Left(100)
-			a, enough := s.accept(ShardID(shard), Token{Term: 1, Seq: 1}, w.Sent(), 100)
+			a, enough := s.Accept(strategy.ShardID(shard), strategy.Token{Term: 1, Seq: 1}, w.Sent(), 100)
 			if enough {
 				touched = append(touched, a)
 			}
 			if shard%100 == 99 {
-				s.flush(touched)
+				s.Flush(touched)
 				touched = touched[:0]
 				blocks++
 			}

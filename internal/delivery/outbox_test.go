@@ -1,4 +1,4 @@
-package sharding
+package delivery
 
 import (
 	"context"
@@ -8,13 +8,12 @@ import (
 	"testing/synctest"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // narrow is Links whose connections have room, or not.
 type narrow struct {
-	placement.Links
+	Links
 	mu  sync.Mutex
 	err map[gossip.NodeID]error
 	// room is how many frames a full connection takes even so.
@@ -80,7 +79,7 @@ func (n *narrow) expect(t *testing.T, to gossip.NodeID, want ...string) {
 func TestAnswersWaitForRoomInOrder(t *testing.T) {
 	type world struct {
 		*narrow
-		outbox
+		Outbox
 		lost int
 		end  context.CancelFunc
 	}
@@ -91,7 +90,7 @@ func TestAnswersWaitForRoomInOrder(t *testing.T) {
 				var work sync.WaitGroup
 				var ctx context.Context
 				ctx, w.end = context.WithCancel(t.Context())
-				w.outbox = outbox{links: w.narrow, ctx: ctx, work: &work, lost: func(n int) { w.lost += n }}
+				w.Outbox = Outbox{Links: w.narrow, Ctx: ctx, Work: &work, Lost: func(n int) { w.lost += n }}
 				defer work.Wait()
 				defer w.end()
 				f(t, w)
@@ -99,18 +98,18 @@ func TestAnswersWaitForRoomInOrder(t *testing.T) {
 		})
 	}
 	play("room comes", func(t *testing.T, w *world) {
-		w.send(1, []byte("a"))
+		w.Outbox.Send(1, []byte("a"))
 		w.answers(1, transport.ErrQueueFull)
 		frame := []byte("b")
-		w.send(1, frame)
+		w.Outbox.Send(1, frame)
 		copy(frame, "?") // it is the sender's again
-		w.send(1, []byte("c"))
-		w.send(2, []byte("x"))
+		w.Outbox.Send(1, []byte("c"))
+		w.Outbox.Send(2, []byte("x"))
 		w.expect(t, 1, "a")
 		w.expect(t, 2, "x")
 		w.answers(1, nil)
 		w.expect(t, 1, "a", "b", "c")
-		w.send(1, []byte("d"))
+		w.Outbox.Send(1, []byte("d"))
 		w.expect(t, 1, "a", "b", "c", "d")
 		if w.lost != 0 || w.waiting.Load() != 0 || len(w.peers) != 0 {
 			t.Errorf("%d are lost, %d peers wait", w.lost, w.waiting.Load())
@@ -118,35 +117,35 @@ func TestAnswersWaitForRoomInOrder(t *testing.T) {
 	})
 	play("room comes while somebody sends", func(t *testing.T, w *world) {
 		w.answers(1, transport.ErrQueueFull)
-		w.send(1, []byte("a"))
+		w.Outbox.Send(1, []byte("a"))
 		synctest.Wait()
 		w.narrow.mu.Lock()
 		w.err[1] = nil
 		w.narrow.mu.Unlock()
-		w.send(1, []byte("b"))
+		w.Outbox.Send(1, []byte("b"))
 		w.expect(t, 1)
 		w.answers(1, nil)
 		w.expect(t, 1, "a", "b")
 	})
 	play("the peer goes", func(t *testing.T, w *world) {
 		w.answers(1, transport.ErrQueueFull)
-		w.send(1, []byte("a"))
-		w.send(1, []byte("b"))
+		w.Outbox.Send(1, []byte("a"))
+		w.Outbox.Send(1, []byte("b"))
 		w.answers(1, transport.ErrUnknownPeer)
 		if w.lost != 2 || w.waiting.Load() != 0 {
 			t.Errorf("%d of 2 are counted as lost, %d peers wait", w.lost, w.waiting.Load())
 		}
-		w.send(1, []byte("c"))
+		w.Outbox.Send(1, []byte("c"))
 		if w.lost != 3 {
 			t.Errorf("%d of 3 are counted as lost", w.lost)
 		}
 		w.answers(1, nil)
-		w.send(1, []byte("d"))
+		w.Outbox.Send(1, []byte("d"))
 		w.expect(t, 1, "d")
 	})
 	play("the node ends", func(t *testing.T, w *world) {
 		w.answers(1, transport.ErrQueueFull)
-		w.send(1, []byte("a"))
+		w.Outbox.Send(1, []byte("a"))
 		w.end()
 		synctest.Wait()
 		if w.lost != 1 || w.waiting.Load() != 0 {
@@ -156,11 +155,11 @@ func TestAnswersWaitForRoomInOrder(t *testing.T) {
 	play("too much waits", func(t *testing.T, w *world) {
 		w.answers(1, transport.ErrQueueFull)
 		w.answers(2, transport.ErrQueueFull)
-		w.send(1, make([]byte, backlogBytesMax-1))
-		w.send(1, []byte("ab"))
-		w.send(2, []byte("x")) // each peer has a bound of its own
-		w.send(1, []byte("a"))
-		w.send(1, []byte("b"))
+		w.Outbox.Send(1, make([]byte, backlogBytesMax-1))
+		w.Outbox.Send(1, []byte("ab"))
+		w.Outbox.Send(2, []byte("x")) // each peer has a bound of its own
+		w.Outbox.Send(1, []byte("a"))
+		w.Outbox.Send(1, []byte("b"))
 		if w.lost != 2 {
 			t.Errorf("%d are counted as lost, want 2", w.lost)
 		}
@@ -174,14 +173,14 @@ func TestAnswersWaitForRoomInOrder(t *testing.T) {
 	play("some of it leaves", func(t *testing.T, w *world) {
 		w.answers(1, transport.ErrQueueFull)
 		large := make([]byte, backlogBytesMax/2)
-		w.send(1, large)
-		w.send(1, large)
+		w.Outbox.Send(1, large)
+		w.Outbox.Send(1, large)
 		w.narrow.mu.Lock()
 		w.room[1] = 1
 		w.narrow.mu.Unlock()
 		w.answers(1, transport.ErrQueueFull)
-		w.send(1, large)
-		w.send(1, []byte("a"))
+		w.Outbox.Send(1, large)
+		w.Outbox.Send(1, []byte("a"))
 		if len(w.sent[1]) != 1 || w.lost != 1 {
 			t.Errorf("%d of 4 have left, %d are lost; one of each was to be", len(w.sent[1]), w.lost)
 		}

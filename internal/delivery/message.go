@@ -1,0 +1,52 @@
+package delivery
+
+import (
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// shardRoute is the route to one shard: package route decides, and this file performs its
+// actions, both under mu. docs/architecture/ask.md shows its place in an Ask.
+type shardRoute struct {
+	mu    sync.Mutex
+	shard strategy.ShardID
+	core  route.Route[Message]
+	// counted is how much of the core's state the router's gauges contain.
+	counted held
+	// since is when the oldest message in the buffer came.
+	since time.Time
+}
+
+// held counts what a route holds.
+type held struct{ messages, bytes, gates int }
+
+// Message is an encoded request, with what the router needs to send it.
+type Message struct {
+	Frame []byte
+	// Call is 0 for a tell. Expires is the caller's deadline, zero for none.
+	Call    uint64
+	Expires time.Time
+	// Handler is set if a handler sends the message, ToItself if it sends to its own entity.
+	Handler, ToItself bool
+	// woken receives the outcome for a caller that waits for a grant.
+	woken chan error
+}
+
+// Item is a message of a route.
+type Item = route.Item[Message]
+
+// NewItem returns the item of a message to the entity id.
+func NewItem(m Message, id string, control bool) Item {
+	class := flow.Ordinary
+	switch {
+	case control:
+		class = flow.Control
+	case m.Handler && !m.ToItself:
+		class = flow.Handler
+	}
+	return Item{Msg: m, ID: id, Bytes: len(m.Frame), Class: class}
+}

@@ -1,0 +1,301 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/signal"
+	"github.com/peerage-go/peerage/internal/transport"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// Producer is the shell of one reliable producer. Send steps the core, under mu, and performs
+// its effects. All other events come from goroutines that hold locks or read connections, so
+// these only note the events, and the goroutine of the Producer steps the core.
+type Producer struct {
+	r     *Router
+	id    reliable.Producer
+	clock clock.Clock
+	// confirmed is called for each finished message, by the Producer's goroutine; it may be
+	// nil.
+	confirmed func(reliable.Done)
+	room      signal.Signal
+	signal    chan struct{}
+	end       chan struct{}
+	ended     chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	core   *reliable.Sender
+	out    reliable.Effects
+	// done holds the messages that wait for the call of confirmed. finished counts finished
+	// messages, reported those calls.
+	done               []reliable.Done
+	reported, finished uint64
+	resends            atomic.Uint64
+
+	noteMu sync.Mutex
+	notes  []reliable.Event
+	// notesMax bounds notes: a dropped event is repeated, since its message is sent again.
+	notesMax int
+}
+
+// NewProducer starts a producer of messages to the type of r. confirmed may be nil.
+func NewProducer(r *Router, cfg reliable.Config, confirmed func(reliable.Done)) *Producer {
+	p := &Producer{
+		r: r, id: cfg.Producer, clock: clock.Runtime(), confirmed: confirmed,
+		core: reliable.NewSender(cfg), notesMax: 4*cfg.Messages + int(r.shardCount),
+		signal: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
+	}
+	r.producers.addOne(p)
+	go p.runLoop()
+	return p
+}
+
+// Send takes a message into the window, waiting for room until ctx ends.
+func (p *Producer) Send(ctx context.Context, shard strategy.ShardID, id string, frame []byte) error {
+	for {
+		if ok, err := p.tryOffer(shard, id, frame); ok || err != nil {
+			return err
+		}
+		woken := p.room.Wait()
+		if ok, err := p.tryOffer(shard, id, frame); ok || err != nil {
+			return err
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return giveUpWaiting(ErrWindowFull, ctx)
+		}
+	}
+}
+
+func (p *Producer) tryOffer(shard strategy.ShardID, id string, frame []byte) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.closedError(); err != nil {
+		return false, err
+	}
+	before := p.core.Deadline()
+	p.stepCore(reliable.Offer{Shard: shard, ID: id, Data: frame})
+	if !p.out.Taken {
+		return false, nil
+	}
+	p.sendDue()
+	if len(p.done) > 0 || p.core.Deadline().Before(before) {
+		p.wakeLoop()
+	}
+	return true, nil
+}
+
+// closedError returns the reason why no message is accepted, or nil; called with the mutex.
+func (p *Producer) closedError() error {
+	switch {
+	case p.closed:
+		return ErrReliableClosed
+	case p.r.closed.Load():
+		return ErrNodeStopping
+	}
+	return nil
+}
+
+// stepCore is called with the mutex.
+func (p *Producer) stepCore(ev reliable.Event) {
+	p.out.Reset()
+	p.core.Step(p.clock.Now(), ev, &p.out)
+	p.done = append(p.done, p.out.Done...)
+	p.finished += uint64(len(p.out.Done))
+}
+
+// sendDue sends the messages that are due; called with the mutex.
+func (p *Producer) sendDue() {
+	for {
+		t, ok := p.core.Next(p.clock.Now())
+		if !ok {
+			return
+		}
+		at, err := p.r.sendReliable(&t)
+		switch {
+		case errors.Is(err, transport.ErrFrameTooLarge):
+			p.stepCore(reliable.Sent{Shard: t.Shard, Seq: t.Stamp.Seq})
+			p.stepCore(reliable.Confirmed{Shard: t.Shard, Seq: t.Stamp.Seq, Result: ErrTooLarge})
+		case err == errStopped:
+			p.stepCore(reliable.Blocked{Shard: t.Shard, ID: t.ID})
+		case err != nil:
+			p.stepCore(reliable.Blocked{Shard: t.Shard})
+		default:
+			if t.Stamp.Try > 1 {
+				p.resends.Add(1)
+			}
+			p.stepCore(reliable.Sent{Shard: t.Shard, Seq: t.Stamp.Seq, At: at})
+		}
+	}
+}
+
+// noteEvent notes an event for the goroutine of the Producer. It does not block.
+func (p *Producer) noteEvent(ev reliable.Event) {
+	p.noteMu.Lock()
+	if len(p.notes) < p.notesMax {
+		p.notes = append(p.notes, ev)
+	}
+	p.noteMu.Unlock()
+	p.wakeLoop()
+}
+
+func (p *Producer) wakeLoop() {
+	select {
+	case p.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (p *Producer) runLoop() {
+	defer close(p.ended)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.end:
+			return
+		case <-p.signal:
+		case <-timer.C:
+		}
+		timer.Reset(p.workNotes())
+	}
+}
+
+// workNotes steps the core with the notes and the time, reports finished messages, and returns
+// the time until it must run again.
+func (p *Producer) workNotes() time.Duration {
+	p.noteMu.Lock()
+	notes := p.notes
+	p.notes = nil
+	p.noteMu.Unlock()
+
+	p.mu.Lock()
+	for _, ev := range notes {
+		p.stepCore(ev)
+	}
+	if !p.clock.Now().Before(p.core.Deadline()) {
+		p.stepCore(reliable.Tick{})
+	}
+	p.sendDue()
+	done := p.done
+	p.done = nil
+	p.mu.Unlock()
+
+	p.reportDone(done)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(done) > 0 {
+		p.room.Broadcast()
+	}
+	if len(p.done) > 0 {
+		p.wakeLoop()
+	}
+	next := p.core.Deadline()
+	if next == clock.Never {
+		return time.Hour
+	}
+	return clock.Ahead(next.Sub(p.clock.Now()))
+}
+
+// reportDone reports finished messages. With confirmed, a message counts as held until that
+// returns.
+func (p *Producer) reportDone(done []reliable.Done) {
+	for _, d := range done {
+		select {
+		case <-p.end:
+			return
+		default:
+		}
+		p.r.counters.countDone(d.Result)
+		if p.confirmed != nil {
+			p.confirmed(d)
+		}
+		p.mu.Lock()
+		if p.confirmed != nil {
+			p.stepCore(reliable.Released{Messages: 1, Bytes: len(d.Data)})
+		}
+		p.reported++
+		p.mu.Unlock()
+	}
+}
+
+// Flush waits until all earlier messages are finished and reported.
+func (p *Producer) Flush(ctx context.Context) error {
+	p.mu.Lock()
+	marks := p.core.Marks()
+	p.mu.Unlock()
+	asked, past := uint64(0), false
+	for {
+		woken := p.room.Wait()
+		p.mu.Lock()
+		if !past && p.core.Past(marks) {
+			asked, past = p.finished, true
+		}
+		over, ready := p.closedError(), past && p.reported >= asked
+		p.mu.Unlock()
+		switch {
+		case ready:
+			return nil
+		case over != nil:
+			return over
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close ends the producer and returns the number of unconfirmed messages.
+func (p *Producer) Close() (left int) {
+	p.mu.Lock()
+	first := !p.closed
+	p.closed = true
+	left, _ = p.core.Held()
+	p.mu.Unlock()
+	if first {
+		p.r.producers.removeOne(p)
+		close(p.end)
+	}
+	<-p.ended
+	p.room.Broadcast()
+	return left
+}
+
+// Unconfirmed returns the number of messages that are not finished.
+func (p *Producer) Unconfirmed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, _ := p.core.Held()
+	return n
+}
+
+// ReliableFigures are the figures of the producers of a type on this node.
+type ReliableFigures struct {
+	// Producers is the number of open producers.
+	Producers                   int
+	Unconfirmed                 int
+	Confirmed, GivenUp, Resends uint64
+}
+
+// ReliableFigures returns the figures of the producers.
+func (r *Router) ReliableFigures() (f ReliableFigures) {
+	f.Confirmed, f.GivenUp = r.counters.reliableDone.Load(), r.counters.reliableGivenUp.Load()
+	f.Resends = r.producers.closedResends.Load()
+	r.producers.forEach(func(p *Producer) {
+		f.Producers++
+		f.Unconfirmed += p.Unconfirmed()
+		f.Resends += p.resends.Load()
+	})
+	return f
+}
