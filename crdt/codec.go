@@ -340,8 +340,8 @@ func elementWith[E any](c Codec[E]) *element[E] {
 	return el
 }
 
-// measure returns the hash of e, and the bytes that its encoding takes.
-func (t *element[E]) measure(e E) (hash uint64, size int) {
+// hashAndSize returns the hash of e, and the bytes that its encoding takes.
+func (t *element[E]) hashAndSize(e E) (hash uint64, size int) {
 	if t.fast != nil {
 		return t.fast.hash(e), t.fast.size(e)
 	}
@@ -350,7 +350,8 @@ func (t *element[E]) measure(e E) (hash uint64, size int) {
 	return xxh3.Hash(b), len(b)
 }
 
-func (t *element[E]) own(e E) E {
+// ownedCopy returns a copy of e if elements share memory, else e.
+func (t *element[E]) ownedCopy(e E) E {
 	if t.copies != nil {
 		return t.copies.clone(e)
 	}

@@ -88,7 +88,7 @@ func consistentSet[E comparable](s *ORSet[E]) error {
 			if !c.seen.has(seq) {
 				fail("dot %d is live and was not seen", seq)
 			}
-			h, b := f.elem.measure(f.at(at).val)
+			h, b := f.elem.hashAndSize(f.at(at).val)
 			sum += dotHash(c.node, seq, h)
 			size += b
 		})

@@ -26,7 +26,8 @@ func (unitCodec) Decode(b []byte) (unit, int, error) {
 	return unit{}, n, err
 }
 
-func (f *Flag) inner() *ORSet[unit] {
+// asSet returns the set that holds the value, and makes it ready for use.
+func (f *Flag) asSet() *ORSet[unit] {
 	if f.set.elem == nil {
 		f.set.elem = elementWith[unit](unitCodec{})
 	}
@@ -35,11 +36,11 @@ func (f *Flag) inner() *ORSet[unit] {
 
 // Enable switches the flag on, as a change made by node, and returns the delta.
 // Only the incarnation node itself may call it.
-func (f *Flag) Enable(node NodeID) *Flag { return &Flag{*f.inner().Add(node, unit{})} }
+func (f *Flag) Enable(node NodeID) *Flag { return &Flag{*f.asSet().Add(node, unit{})} }
 
 // Disable switches the flag off and returns the delta, or nil if it is off.
 func (f *Flag) Disable() *Flag {
-	if d := f.inner().Remove(unit{}); d != nil {
+	if d := f.asSet().Remove(unit{}); d != nil {
 		return &Flag{*d}
 	}
 	return nil
@@ -51,11 +52,11 @@ func (f *Flag) Enabled() bool { return f.set.Len() > 0 }
 // Merge joins other into f and reports whether that changed anything. Other may be
 // nil.
 func (f *Flag) Merge(other *Flag) bool {
-	return other != nil && f.inner().Merge(other.inner(), nil)
+	return other != nil && f.asSet().Merge(other.asSet(), nil)
 }
 
 // Context returns a copy of the causal context.
-func (f *Flag) Context() *Context { return f.inner().Context() }
+func (f *Flag) Context() *Context { return f.asSet().Context() }
 
 // Kind implements Value.
 func (f *Flag) Kind() Kind { return KindFlag }
@@ -73,16 +74,16 @@ func (f *Flag) Join(other Value) (bool, error) {
 }
 
 // Clone implements Value.
-func (f *Flag) Clone() Value { return &Flag{f.inner().copy()} }
+func (f *Flag) Clone() Value { return &Flag{f.asSet().copy()} }
 
 // Digest implements Value.
-func (f *Flag) Digest() uint64 { return f.inner().Digest() }
+func (f *Flag) Digest() uint64 { return f.asSet().Digest() }
 
 // Append implements Value.
-func (f *Flag) Append(b []byte) []byte { return f.inner().appendAs(b, KindFlag) }
+func (f *Flag) Append(b []byte) []byte { return f.asSet().appendAs(b, KindFlag) }
 
 // Size implements Value.
-func (f *Flag) Size() int { return f.inner().Size() }
+func (f *Flag) Size() int { return f.asSet().Size() }
 
 // Decode replaces f with an encoded flag. On error it is left as it was.
-func (f *Flag) Decode(b []byte) error { return f.inner().decodeAs(b, KindFlag) }
+func (f *Flag) Decode(b []byte) error { return f.asSet().decodeAs(b, KindFlag) }

@@ -22,7 +22,7 @@ import (
 // that no replica may lose; and a heir that takes a share whose younger state is at another
 // replica counts it twice.
 
-// shares tells how the elements of a set are shares in counters.
+// shares defines how the elements of a set are shares of counters.
 type shares[E, G comparable] struct {
 	// split returns the counter and the share that an element is; ok is false for one
 	// that is none.
@@ -31,8 +31,9 @@ type shares[E, G comparable] struct {
 	with func(e E, p part) E
 	// moved keeps the index in step.
 	moved func(old []E, now E)
-	// tidy is which shares of dead writers there were when nothing was loose.
-	tidy *uint64
+	// clean identifies the shares of dead writers at the last call that found none to
+	// merge.
+	clean *uint64
 }
 
 // counters returns the shares of these writers by counter, in the order of the
@@ -52,9 +53,11 @@ func (x *shares[E, G]) counters(s *ORSet[E], of func(NodeID) bool) (order []G, b
 	return order, by
 }
 
-func (x *shares[E, G]) loose(s *ORSet[E], dead func(NodeID) bool, most int) []NodeID {
+// mergeableWriters returns some of the dead writers, in order and at most most, of whom two
+// or more have shares of one counter.
+func (x *shares[E, G]) mergeableWriters(s *ORSet[E], dead func(NodeID) bool, most int) []NodeID {
 	writers, now := s.indexed().standing(dead)
-	if writers < 2 || now == *x.tidy {
+	if writers < 2 || now == *x.clean {
 		return nil
 	}
 	found := map[NodeID]bool{}
@@ -73,7 +76,7 @@ func (x *shares[E, G]) loose(s *ORSet[E], dead func(NodeID) bool, most int) []No
 		}
 	}
 	if len(found) == 0 {
-		*x.tidy = now
+		*x.clean = now
 	}
 	return slices.Sorted(maps.Keys(found))
 }
@@ -96,7 +99,7 @@ func (x *shares[E, G]) digest(s *ORSet[E], of func(NodeID) bool) (sum Garbage) {
 	for _, g := range order {
 		sum.Items += len(by[g]) - 1
 		for _, e := range by[g] {
-			hash, _ := f.elem.measure(e)
+			hash, _ := f.elem.hashAndSize(e)
 			for _, d := range f.dots(e) {
 				sum.Digest += dotHash(d.Node, d.Seq, hash)
 			}
@@ -145,7 +148,7 @@ func (f *orset[E]) dots(e E) []Dot {
 
 func (m *PNCounterMap[K]) shares() *shares[share[K], K] {
 	return &shares[share[K], K]{
-		tidy:  &m.tidy,
+		clean: &m.tidy,
 		split: func(e *share[K]) (K, part, bool) { return e.key, part{e.node, e.born, e.inc, e.dec}, true },
 		with:  func(e share[K], p part) share[K] { e.inc, e.dec = p.inc, p.dec; return e },
 		moved: func(old []share[K], now share[K]) {
@@ -153,7 +156,7 @@ func (m *PNCounterMap[K]) shares() *shares[share[K], K] {
 				return
 			}
 			for _, e := range old {
-				m.left(e)
+				m.elementLeft(e)
 			}
 			m.addShare(now)
 		},
@@ -163,25 +166,25 @@ func (m *PNCounterMap[K]) shares() *shares[share[K], K] {
 // Loose returns some of the dead writers whose shares stand beside each other under a key,
 // in order. It returns at most most of them (at least 2), or none.
 func (m *PNCounterMap[K]) Loose(dead func(NodeID) bool, most int) []NodeID {
-	return m.shares().loose(m.inner(), dead, most)
+	return m.shares().mergeableWriters(m.asSet(), dead, most)
 }
 
 // Shares returns the shares of these writers for comparison, and in Items how many of them
 // Gather would end.
 func (m *PNCounterMap[K]) Shares(of func(NodeID) bool) Garbage {
-	return m.shares().digest(m.inner(), of)
+	return m.shares().digest(m.asSet(), of)
 }
 
 // Gather merges the shares of these writers, one per counter, and reports whether there
 // were any. The content does not change, the digest does. Shares must have been equal at
 // all replicas.
 func (m *PNCounterMap[K]) Gather(of func(NodeID) bool) bool {
-	return m.shares().gather(m.inner(), of)
+	return m.shares().gather(m.asSet(), of)
 }
 
 func (m *ORMap[K, V]) shares() *shares[leaf[V], string] {
 	return &shares[leaf[V], string]{
-		tidy: &m.tidy,
+		clean: &m.tidy,
 		split: func(e *leaf[V]) (string, part, bool) {
 			return e.path, part{e.node, e.born, e.inc, e.dec}, e.field == fieldCounter
 		},
@@ -191,11 +194,11 @@ func (m *ORMap[K, V]) shares() *shares[leaf[V], string] {
 				return
 			}
 			for _, e := range old[1:] {
-				m.left(e)
+				m.elementLeft(e)
 			}
 			m.entered(now)
 			if now != old[0] {
-				m.left(old[0])
+				m.elementLeft(old[0])
 			}
 		},
 	}
@@ -204,14 +207,14 @@ func (m *ORMap[K, V]) shares() *shares[leaf[V], string] {
 // Loose returns some of the dead writers whose shares stand beside each other under a key,
 // in order. It returns at most most of them (at least 2), or none.
 func (m *ORMap[K, V]) Loose(dead func(NodeID) bool, most int) []NodeID {
-	return m.shares().loose(m.inner(), dead, most)
+	return m.shares().mergeableWriters(m.asSet(), dead, most)
 }
 
 // Shares returns the shares of these writers for comparison, and in Items how many of them
 // Gather would end.
-func (m *ORMap[K, V]) Shares(of func(NodeID) bool) Garbage { return m.shares().digest(m.inner(), of) }
+func (m *ORMap[K, V]) Shares(of func(NodeID) bool) Garbage { return m.shares().digest(m.asSet(), of) }
 
 // Gather merges the shares of these writers, one per counter, and reports whether there
 // were any. The content does not change, the digest does. Shares must have been equal at
 // all replicas.
-func (m *ORMap[K, V]) Gather(of func(NodeID) bool) bool { return m.shares().gather(m.inner(), of) }
+func (m *ORMap[K, V]) Gather(of func(NodeID) bool) bool { return m.shares().gather(m.asSet(), of) }

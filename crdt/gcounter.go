@@ -46,7 +46,7 @@ func (c *GCounter) Add(node NodeID, n uint64) *GCounter {
 	if to < n {
 		to = ^uint64(0)
 	}
-	if !c.raise(node, to) {
+	if !c.raiseTo(node, to) {
 		return nil
 	}
 	return c.entry(node)
@@ -62,7 +62,7 @@ func (c *GCounter) entry(node NodeID) *GCounter {
 // copyConnected copies the entry of node into d, and every entry and record that is
 // reached from it through records, in either direction.
 func (c *GCounter) copyConnected(d *GCounter, node NodeID) {
-	if !d.raise(node, c.get(node)) {
+	if !d.raiseTo(node, c.get(node)) {
 		return
 	}
 	for _, f := range c.folds {
@@ -132,7 +132,7 @@ func (c *GCounter) fold(dead, heir NodeID) *GCounter {
 		return nil
 	}
 	rest := total - gone
-	c.raise(heir, c.get(heir)+rest)
+	c.raiseTo(heir, c.get(heir)+rest)
 	f := fold{dead, heir, rest}
 	for _, x := range c.folds {
 		if x.dead == dead && x.heir == heir {
@@ -148,7 +148,7 @@ func (c *GCounter) Merge(other *GCounter) bool {
 	if other == nil || other == c {
 		return false
 	}
-	changed := c.join(&other.tally)
+	changed := c.joinTally(&other.tally)
 	for _, f := range other.folds {
 		changed = c.record(f) || changed
 	}

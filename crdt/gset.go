@@ -61,7 +61,7 @@ func (s *GSet[E]) insert(e E) bool {
 	case n > gsetLinear:
 		s.table.put(s.table.hash(e), uint32(n-1))
 	}
-	hash, size := s.element().measure(e)
+	hash, size := s.element().hashAndSize(e)
 	s.sum += mix(hash, hashIntKey)
 	s.bytes += size
 	return true

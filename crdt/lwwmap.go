@@ -133,7 +133,7 @@ func (m *LWWMap[K, V]) small(e *lwwEntry[K, V]) bool {
 // ownEntry returns e with a value that no caller can change.
 func (t *lwwTypes[K, V]) ownEntry(e lwwEntry[K, V]) lwwEntry[K, V] {
 	if !e.dead {
-		e.val = t.val.own(e.val)
+		e.val = t.val.ownedCopy(e.val)
 	}
 	return e
 }
@@ -394,7 +394,7 @@ func (t *lwwTypes[K, V]) winsTie(e, old *lwwEntry[K, V]) bool {
 	if e.dead || old.dead {
 		return e.dead && !old.dead
 	}
-	if h, _ := t.val.measure(e.val); h == first(t.val.measure(old.val)) {
+	if h, _ := t.val.hashAndSize(e.val); h == first(t.val.hashAndSize(old.val)) {
 		return false // the same entry again
 	}
 	c := t.val.codec
@@ -405,7 +405,7 @@ func first(hash uint64, _ int) uint64 { return hash }
 
 // put stores e, in slot at if the key has one.
 func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
-	key, size := f.types.key.measure(e.key)
+	key, size := f.types.key.hashAndSize(e.key)
 	switch {
 	case ok:
 		f.accountFor(f.at(at), key, size, -1)
@@ -426,7 +426,7 @@ func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
 
 // account adds an entry to the sums, or takes it away.
 func (f *lwwMap[K, V]) account(e *lwwEntry[K, V], sign int) {
-	hash, size := f.types.key.measure(e.key)
+	hash, size := f.types.key.hashAndSize(e.key)
 	f.accountFor(e, hash, size, sign)
 }
 
@@ -446,7 +446,7 @@ func (t *lwwTypes[K, V]) weigh(e *lwwEntry[K, V], hash uint64, size int) (uint64
 	if e.dead {
 		return mix(hash, stampHash(e.stamp)), size
 	}
-	h, n := t.val.measure(e.val)
+	h, n := t.val.hashAndSize(e.val)
 	return mix(mix(hash, h), stampHash(e.stamp)), size + n
 }
 
@@ -456,7 +456,7 @@ func (m *LWWMap[K, V]) weighSmall() (hash uint64, size int) {
 		return 0, 0
 	}
 	t := m.elements()
-	hash, size = t.key.measure(m.one.key)
+	hash, size = t.key.hashAndSize(m.one.key)
 	return t.weigh(&m.one, hash, size)
 }
 

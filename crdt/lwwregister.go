@@ -40,8 +40,8 @@ func (r *LWWRegister[V]) Set(v V, stamp Stamp) *LWWRegister[V] {
 }
 
 func (r *LWWRegister[V]) put(v V, stamp Stamp) {
-	r.val, r.stamp = r.element().own(v), stamp
-	h, _ := r.elem.measure(r.val)
+	r.val, r.stamp = r.element().ownedCopy(v), stamp
+	h, _ := r.elem.hashAndSize(r.val)
 	r.sum = mix(h, stampHash(stamp))
 }
 
@@ -91,7 +91,7 @@ func (r *LWWRegister[V]) Join(other Value) (bool, error) {
 func (r *LWWRegister[V]) Clone() Value {
 	c := *r
 	if c.stamp != (Stamp{}) {
-		c.val = c.element().own(c.val)
+		c.val = c.element().ownedCopy(c.val)
 	}
 	return &c
 }
@@ -112,7 +112,7 @@ func (r *LWWRegister[V]) Append(b []byte) []byte {
 
 // Size implements Value.
 func (r *LWWRegister[V]) Size() int {
-	_, n := r.element().measure(r.val)
+	_, n := r.element().hashAndSize(r.val)
 	return n + 2 + uintSize(r.stamp.Time) + uintSize(uint64(r.stamp.Node)) + uintSize(r.stamp.Seq)
 }
 

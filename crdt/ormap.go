@@ -61,7 +61,8 @@ func (m *ORMap[K, V]) use(k *element[K], v *element[V]) {
 	m.set.elem = elementWith[leaf[V]](leafCodec[K, V]{k, v})
 }
 
-func (m *ORMap[K, V]) inner() *ORSet[leaf[V]] {
+// asSet returns the set that holds the value, and makes it ready for use.
+func (m *ORMap[K, V]) asSet() *ORSet[leaf[V]] {
 	if m.set.elem == nil {
 		m.use(keyOf[K](), keyOf[V]())
 	}
@@ -98,10 +99,10 @@ func (m *ORMap[K, V]) Len() int { return m.index().len }
 // write puts new leaves in place of old ones and returns the delta.
 func (m *ORMap[K, V]) write(node NodeID, now leaf[V], old ...leaf[V]) *ORMap[K, V] {
 	m.index()
-	d := m.inner().replace(node, now, old...)
+	d := m.asSet().replace(node, now, old...)
 	for _, e := range old {
 		if e != now {
-			m.left(e)
+			m.elementLeft(e)
 		}
 	}
 	m.entered(now)
@@ -110,10 +111,10 @@ func (m *ORMap[K, V]) write(node NodeID, now leaf[V], old ...leaf[V]) *ORMap[K, 
 
 func (m *ORMap[K, V]) erase(old ...leaf[V]) *ORMap[K, V] {
 	m.index()
-	d := m.inner().erase(old...)
+	d := m.asSet().erase(old...)
 	if d != nil {
 		for _, e := range old {
-			m.left(e)
+			m.elementLeft(e)
 		}
 	}
 	return m.wrap(d)
@@ -127,11 +128,11 @@ func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 		return false
 	}
 	if m.places == nil && ch == nil {
-		return m.inner().Merge(other.inner(), nil)
+		return m.asSet().Merge(other.asSet(), nil)
 	}
 	m.index()
 	var c Changes[leaf[V]]
-	changed := m.inner().Merge(other.inner(), &c)
+	changed := m.asSet().Merge(other.asSet(), &c)
 	t := tracker[K]{has: func(k K) bool { _, ok := m.places.getContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(m.pathOf(e.path)[0])
@@ -139,27 +140,27 @@ func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 	}
 	for _, e := range c.Removed {
 		t.before(m.pathOf(e.path)[0])
-		m.left(e)
+		m.elementLeft(e)
 	}
 	t.report(ch)
 	return changed
 }
 
 // Context returns a copy of the causal context.
-func (m *ORMap[K, V]) Context() *Context { return m.inner().Context() }
+func (m *ORMap[K, V]) Context() *Context { return m.asSet().Context() }
 
 // Kind implements Value.
 func (m *ORMap[K, V]) Kind() Kind {
 	if m == nil {
 		return KindORMap
 	}
-	return m.inner().kindAs(KindORMap)
+	return m.asSet().kindAs(KindORMap)
 }
 
 // Join implements Value.
 func (m *ORMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORMap[K, V])
-	if !ok || o != nil && !m.inner().fits(o.inner()) {
+	if !ok || o != nil && !m.asSet().fits(o.asSet()) {
 		return false, mismatch(m, other)
 	}
 	if o == nil {
@@ -170,7 +171,7 @@ func (m *ORMap[K, V]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (m *ORMap[K, V]) Clone() Value {
-	c := &ORMap[K, V]{set: m.inner().copy(), keys: m.keys}
+	c := &ORMap[K, V]{set: m.asSet().copy(), keys: m.keys}
 	if m.set.full != nil {
 		c.places = m.index().shareIndex()
 	}
@@ -178,18 +179,18 @@ func (m *ORMap[K, V]) Clone() Value {
 }
 
 // Digest implements Value.
-func (m *ORMap[K, V]) Digest() uint64 { return m.inner().Digest() }
+func (m *ORMap[K, V]) Digest() uint64 { return m.asSet().Digest() }
 
 // Append implements Value.
-func (m *ORMap[K, V]) Append(b []byte) []byte { return m.inner().appendAs(b, m.Kind()) }
+func (m *ORMap[K, V]) Append(b []byte) []byte { return m.asSet().appendAs(b, m.Kind()) }
 
 // Size implements Value.
-func (m *ORMap[K, V]) Size() int { return m.inner().Size() }
+func (m *ORMap[K, V]) Size() int { return m.asSet().Size() }
 
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codecs.
 func (m *ORMap[K, V]) Decode(b []byte) error {
-	err := m.inner().decodeAs(b, m.Kind())
+	err := m.asSet().decodeAs(b, m.Kind())
 	if err == nil {
 		m.places = nil
 	}

@@ -77,7 +77,7 @@ func (b *branch[K, V]) prune() {
 
 func (m *ORMap[K, V]) index() *keyed[K, *branch[K, V]] {
 	if m.places == nil {
-		m.inner()
+		m.asSet()
 		m.places = newKeyed[K, *branch[K, V]]()
 		for e := range m.set.All() {
 			m.entered(e)
@@ -118,8 +118,8 @@ func (m *ORMap[K, V]) entered(e leaf[V]) {
 	}
 }
 
-// left takes a leaf out of the index.
-func (m *ORMap[K, V]) left(e leaf[V]) {
+// elementLeft takes a leaf out of the index.
+func (m *ORMap[K, V]) elementLeft(e leaf[V]) {
 	path := m.pathOf(e.path)
 	top := m.editBranch(path[0])
 	b := top

@@ -80,7 +80,7 @@ func (p Place[K, V]) Increment(node NodeID, n int64) *ORMap[K, V] {
 		}
 	}
 	if len(old) == 0 {
-		now.born = p.m.inner().grown().peek(node)
+		now.born = p.m.asSet().grown().peek(node)
 	}
 	if n >= 0 {
 		now.inc += uint64(n)
@@ -144,7 +144,7 @@ func (p Place[K, V]) branch() *branch[K, V] {
 
 // leaf returns a leaf of this place.
 func (p Place[K, V]) leaf(f field) leaf[V] {
-	p.m.inner()
+	p.m.asSet()
 	b := appendArrayLen(nil, len(p.path))
 	for _, k := range p.path {
 		b = p.m.keys.codec.Append(b, k)

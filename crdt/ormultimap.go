@@ -36,7 +36,8 @@ func NewORMultiMap[K, V comparable](k Codec[K], v Codec[V]) *ORMultiMap[K, V] {
 	return m
 }
 
-func (m *ORMultiMap[K, V]) inner() *ORSet[pair[K, V]] {
+// asSet returns the set that holds the value, and makes it ready for use.
+func (m *ORMultiMap[K, V]) asSet() *ORSet[pair[K, V]] {
 	if m.set.elem == nil {
 		m.set.elem = elementWith[pair[K, V]](pairCodec[K, V]{keyOf[K](), keyOf[V]()})
 	}
@@ -64,14 +65,14 @@ func (c pairCodec[K, V]) Decode(b []byte) (e pair[K, V], n int, err error) {
 func (c pairCodec[K, V]) elements() uint8 { return packKinds(c.key.of, c.val.of) }
 
 func (c pairCodec[K, V]) hash(e pair[K, V]) uint64 {
-	k, _ := c.key.measure(e.key)
-	v, _ := c.val.measure(e.val)
+	k, _ := c.key.hashAndSize(e.key)
+	v, _ := c.val.hashAndSize(e.val)
 	return mix(k, v)
 }
 
 func (c pairCodec[K, V]) size(e pair[K, V]) int {
-	_, k := c.key.measure(e.key)
-	_, v := c.val.measure(e.val)
+	_, k := c.key.hashAndSize(e.key)
+	_, v := c.val.hashAndSize(e.val)
 	return 1 + k + v
 }
 
@@ -138,7 +139,7 @@ func (m *ORMultiMap[K, V]) entered(e pair[K, V]) {
 	g.add(e.val)
 }
 
-func (m *ORMultiMap[K, V]) left(e pair[K, V]) {
+func (m *ORMultiMap[K, V]) elementLeft(e pair[K, V]) {
 	g, _ := m.groups.editContent(e.key, (*group[V]).cloneGroup)
 	g.drop(e.val)
 	if len(g.vals) == 0 {
@@ -152,7 +153,7 @@ func (m *ORMultiMap[K, V]) Add(node NodeID, k K, v V) *ORMultiMap[K, V] {
 	if g, ok := m.index().getContent(k); !ok || g.find(v) < 0 {
 		m.entered(pair[K, V]{k, v})
 	}
-	return &ORMultiMap[K, V]{set: *m.inner().Add(node, pair[K, V]{k, v})}
+	return &ORMultiMap[K, V]{set: *m.asSet().Add(node, pair[K, V]{k, v})}
 }
 
 // Remove takes v from k and returns the delta, or nil if it is not there.
@@ -172,12 +173,12 @@ func (m *ORMultiMap[K, V]) RemoveKey(k K) *ORMultiMap[K, V] {
 
 func (m *ORMultiMap[K, V]) erase(old ...pair[K, V]) *ORMultiMap[K, V] {
 	m.index()
-	d := m.inner().erase(old...)
+	d := m.asSet().erase(old...)
 	if d == nil {
 		return nil
 	}
 	for _, e := range old {
-		m.left(e)
+		m.elementLeft(e)
 	}
 	return &ORMultiMap[K, V]{set: *d}
 }
@@ -219,11 +220,11 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 		return false
 	}
 	if m.groups == nil && ch == nil {
-		return m.inner().Merge(other.inner(), nil)
+		return m.asSet().Merge(other.asSet(), nil)
 	}
 	m.index()
 	var c Changes[pair[K, V]]
-	changed := m.inner().Merge(other.inner(), &c)
+	changed := m.asSet().Merge(other.asSet(), &c)
 	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.getContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(e.key)
@@ -231,27 +232,27 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 	}
 	for _, e := range c.Removed {
 		t.before(e.key)
-		m.left(e)
+		m.elementLeft(e)
 	}
 	t.report(ch)
 	return changed
 }
 
 // Context returns a copy of the causal context.
-func (m *ORMultiMap[K, V]) Context() *Context { return m.inner().Context() }
+func (m *ORMultiMap[K, V]) Context() *Context { return m.asSet().Context() }
 
 // Kind implements Value.
 func (m *ORMultiMap[K, V]) Kind() Kind {
 	if m == nil {
 		return KindORMultiMap
 	}
-	return m.inner().kindAs(KindORMultiMap)
+	return m.asSet().kindAs(KindORMultiMap)
 }
 
 // Join implements Value.
 func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORMultiMap[K, V])
-	if !ok || o != nil && !m.inner().fits(o.inner()) {
+	if !ok || o != nil && !m.asSet().fits(o.asSet()) {
 		return false, mismatch(m, other)
 	}
 	if o == nil {
@@ -262,7 +263,7 @@ func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (m *ORMultiMap[K, V]) Clone() Value {
-	c := &ORMultiMap[K, V]{set: m.inner().copy()}
+	c := &ORMultiMap[K, V]{set: m.asSet().copy()}
 	if m.set.full != nil {
 		c.groups = m.index().shareIndex()
 	}
@@ -270,18 +271,18 @@ func (m *ORMultiMap[K, V]) Clone() Value {
 }
 
 // Digest implements Value.
-func (m *ORMultiMap[K, V]) Digest() uint64 { return m.inner().Digest() }
+func (m *ORMultiMap[K, V]) Digest() uint64 { return m.asSet().Digest() }
 
 // Append implements Value.
-func (m *ORMultiMap[K, V]) Append(b []byte) []byte { return m.inner().appendAs(b, m.Kind()) }
+func (m *ORMultiMap[K, V]) Append(b []byte) []byte { return m.asSet().appendAs(b, m.Kind()) }
 
 // Size implements Value.
-func (m *ORMultiMap[K, V]) Size() int { return m.inner().Size() }
+func (m *ORMultiMap[K, V]) Size() int { return m.asSet().Size() }
 
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codecs.
 func (m *ORMultiMap[K, V]) Decode(b []byte) error {
-	err := m.inner().decodeAs(b, m.Kind())
+	err := m.asSet().decodeAs(b, m.Kind())
 	if err == nil {
 		m.groups = nil
 	}

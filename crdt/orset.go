@@ -287,7 +287,7 @@ func (s *ORSet[E]) Size() int {
 	if s.full == nil {
 		size := 0
 		if s.one.dot.Seq != 0 {
-			_, size = s.element().measure(s.one.elem)
+			_, size = s.element().hashAndSize(s.one.elem)
 		}
 		return 48 + size + 16*len(s.one.rest())
 	}

@@ -57,7 +57,7 @@ const slabMax = 31
 func newORSet[E comparable](el *element[E]) *orset[E] {
 	f := &orset[E]{elem: el}
 	f.table.seed = maphash.MakeSeed()
-	f.measure = func(e *E) (uint64, int) { return f.elem.measure(*e) }
+	f.measure = func(e *E) (uint64, int) { return f.elem.hashAndSize(*e) }
 	return f
 }
 

@@ -122,7 +122,7 @@ func (o *oneDot[E]) clone() oneDot[E] {
 func (s *ORSet[E]) smallSum() (sum uint64) {
 	o := &s.one
 	if o.dot.Seq != 0 {
-		hash, _ := s.element().measure(o.elem)
+		hash, _ := s.element().hashAndSize(o.elem)
 		sum = dotHash(o.dot.Node, o.dot.Seq, hash)
 	}
 	if node, low, top, ok := o.run(); ok {

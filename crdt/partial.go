@@ -115,43 +115,43 @@ func (s *ORSet[E]) cut(want []bool, grain uint8) *ORSet[E] {
 
 // Grain returns how finely to divide the value into parts. Both sides of a comparison must
 // use the same grain.
-func (m *ORMultiMap[K, V]) Grain() uint8 { return m.inner().Grain() }
+func (m *ORMultiMap[K, V]) Grain() uint8 { return m.asSet().Grain() }
 
 // PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
 // returns nil if the value is too large to be divided so finely.
-func (m *ORMultiMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
+func (m *ORMultiMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.asSet().PartSums(n, grain) }
 
 // Part returns the content of the parts for which want is true, out of len(want), as a value
 // that shares no memory with this one.
 func (m *ORMultiMap[K, V]) Part(want []bool, grain uint8) Value {
-	return &ORMultiMap[K, V]{set: *m.inner().cut(want, grain)}
+	return &ORMultiMap[K, V]{set: *m.asSet().cut(want, grain)}
 }
 
 // Grain returns how finely to divide the value into parts. Both sides of a comparison must
 // use the same grain.
-func (m *PNCounterMap[K]) Grain() uint8 { return m.inner().Grain() }
+func (m *PNCounterMap[K]) Grain() uint8 { return m.asSet().Grain() }
 
 // PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
 // returns nil if the value is too large to be divided so finely.
-func (m *PNCounterMap[K]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
+func (m *PNCounterMap[K]) PartSums(n int, grain uint8) []uint64 { return m.asSet().PartSums(n, grain) }
 
 // Part returns the content of the parts for which want is true, out of len(want), as a value
 // that shares no memory with this one.
 func (m *PNCounterMap[K]) Part(want []bool, grain uint8) Value {
-	return &PNCounterMap[K]{set: *m.inner().cut(want, grain)}
+	return &PNCounterMap[K]{set: *m.asSet().cut(want, grain)}
 }
 
 // Grain returns how finely to divide the value into parts. Both sides of a comparison must
 // use the same grain.
-func (m *ORMap[K, V]) Grain() uint8 { return m.inner().Grain() }
+func (m *ORMap[K, V]) Grain() uint8 { return m.asSet().Grain() }
 
 // PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It
 // returns nil if the value is too large to be divided so finely.
-func (m *ORMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
+func (m *ORMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.asSet().PartSums(n, grain) }
 
 // Part returns the content of the parts for which want is true, out of len(want), as a value
 // that shares no memory with this one.
-func (m *ORMap[K, V]) Part(want []bool, grain uint8) Value { return m.wrap(m.inner().cut(want, grain)) }
+func (m *ORMap[K, V]) Part(want []bool, grain uint8) Value { return m.wrap(m.asSet().cut(want, grain)) }
 
 // Grain returns a constant: the parts of a set that only grows go by its elements,
 // whatever the grain.
@@ -165,7 +165,7 @@ func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 	}
 	sums := make([]uint64, n)
 	for _, e := range s.list {
-		hash, _ := s.element().measure(e)
+		hash, _ := s.element().hashAndSize(e)
 		sums[partOf(0, hash, n)] += mix(hash, hashIntKey)
 	}
 	return sums
@@ -176,7 +176,7 @@ func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 func (s *GSet[E]) Part(want []bool, _ uint8) Value {
 	part := &GSet[E]{elem: s.element()}
 	for _, e := range s.list {
-		if hash, _ := s.elem.measure(e); wanted(want, partOf(0, hash, len(want))) {
+		if hash, _ := s.elem.hashAndSize(e); wanted(want, partOf(0, hash, len(want))) {
 			part.insert(e)
 		}
 	}
@@ -195,10 +195,10 @@ func (m *LWWMap[K, V]) PartSums(n int, _ uint8) []uint64 {
 	t := m.elements()
 	sums := make([]uint64, n)
 	for e := range m.entries() {
-		key, _ := t.key.measure(e.key)
+		key, _ := t.key.hashAndSize(e.key)
 		hash := mix(key, stampHash(e.stamp))
 		if !e.dead {
-			v, _ := t.val.measure(e.val)
+			v, _ := t.val.hashAndSize(e.val)
 			hash = mix(mix(key, v), stampHash(e.stamp))
 		}
 		sums[partOf(0, key, n)] += hash
@@ -212,7 +212,7 @@ func (m *LWWMap[K, V]) Part(want []bool, _ uint8) Value {
 	t := m.elements()
 	part := newLWWMap(t)
 	for e := range m.entries() {
-		if key, _ := t.key.measure(e.key); wanted(want, partOf(0, key, len(want))) {
+		if key, _ := t.key.hashAndSize(e.key); wanted(want, partOf(0, key, len(want))) {
 			part.apply(e, nil)
 		}
 	}

@@ -77,7 +77,8 @@ func NewPNCounterMap[K comparable](c Codec[K]) *PNCounterMap[K] {
 	return m
 }
 
-func (m *PNCounterMap[K]) inner() *ORSet[share[K]] {
+// asSet returns the set that holds the value, and makes it ready for use.
+func (m *PNCounterMap[K]) asSet() *ORSet[share[K]] {
 	if m.set.elem == nil {
 		m.set.elem = elementWith[share[K]](shareCodec[K]{keyOf[K]()})
 	}
@@ -104,12 +105,12 @@ func (c shareCodec[K]) Decode(b []byte) (e share[K], n int, err error) {
 func (c shareCodec[K]) elements() uint8 { return c.key.of }
 
 func (c shareCodec[K]) hash(e share[K]) uint64 {
-	k, _ := c.key.measure(e.key)
+	k, _ := c.key.hashAndSize(e.key)
 	return mix(mix(mix(k, uint64(e.node)), e.born), mix(e.inc, e.dec))
 }
 
 func (c shareCodec[K]) size(e share[K]) int {
-	_, k := c.key.measure(e.key)
+	_, k := c.key.hashAndSize(e.key)
 	return 1 + k + uintSize(uint64(e.node)) + uintSize(e.born) + uintSize(e.inc) + uintSize(e.dec)
 }
 
@@ -128,7 +129,7 @@ func (m *PNCounterMap[K]) addShare(e share[K]) {
 	m.groups.putContent(e.key, append(g, e))
 }
 
-func (m *PNCounterMap[K]) left(e share[K]) {
+func (m *PNCounterMap[K]) elementLeft(e share[K]) {
 	g, _ := m.groups.editContent(e.key, slices.Clone)
 	for i := range g {
 		if g[i] == e {
@@ -158,16 +159,16 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 		}
 	}
 	if len(old) == 0 {
-		now.born = m.inner().grown().peek(node)
+		now.born = m.asSet().grown().peek(node)
 	}
 	if n >= 0 {
 		now.inc += uint64(n)
 	} else {
 		now.dec += uint64(-n)
 	}
-	d := m.inner().replace(node, now, old...)
+	d := m.asSet().replace(node, now, old...)
 	for _, e := range old {
-		m.left(e)
+		m.elementLeft(e)
 	}
 	m.addShare(now)
 	return &PNCounterMap[K]{set: *d}
@@ -176,7 +177,7 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 // Remove takes k out and returns the delta, or nil if it is not there.
 func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
 	group, _ := m.index().getContent(k)
-	d := m.inner().erase(group...)
+	d := m.asSet().erase(group...)
 	if d == nil {
 		return nil
 	}
@@ -217,11 +218,11 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 		return false
 	}
 	if m.groups == nil && ch == nil {
-		return m.inner().Merge(other.inner(), nil)
+		return m.asSet().Merge(other.asSet(), nil)
 	}
 	m.index()
 	var c Changes[share[K]]
-	changed := m.inner().Merge(other.inner(), &c)
+	changed := m.asSet().Merge(other.asSet(), &c)
 	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.getContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(e.key)
@@ -229,27 +230,27 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 	}
 	for _, e := range c.Removed {
 		t.before(e.key)
-		m.left(e)
+		m.elementLeft(e)
 	}
 	t.report(ch)
 	return changed
 }
 
 // Context returns a copy of the causal context.
-func (m *PNCounterMap[K]) Context() *Context { return m.inner().Context() }
+func (m *PNCounterMap[K]) Context() *Context { return m.asSet().Context() }
 
 // Kind implements Value.
 func (m *PNCounterMap[K]) Kind() Kind {
 	if m == nil {
 		return KindPNCounterMap
 	}
-	return m.inner().kindAs(KindPNCounterMap)
+	return m.asSet().kindAs(KindPNCounterMap)
 }
 
 // Join implements Value.
 func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 	o, ok := other.(*PNCounterMap[K])
-	if !ok || o != nil && !m.inner().fits(o.inner()) {
+	if !ok || o != nil && !m.asSet().fits(o.asSet()) {
 		return false, mismatch(m, other)
 	}
 	if o == nil {
@@ -260,7 +261,7 @@ func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (m *PNCounterMap[K]) Clone() Value {
-	c := &PNCounterMap[K]{set: m.inner().copy()}
+	c := &PNCounterMap[K]{set: m.asSet().copy()}
 	if m.set.full != nil {
 		c.groups = m.index().shareIndex()
 	}
@@ -268,18 +269,18 @@ func (m *PNCounterMap[K]) Clone() Value {
 }
 
 // Digest implements Value.
-func (m *PNCounterMap[K]) Digest() uint64 { return m.inner().Digest() }
+func (m *PNCounterMap[K]) Digest() uint64 { return m.asSet().Digest() }
 
 // Append implements Value.
-func (m *PNCounterMap[K]) Append(b []byte) []byte { return m.inner().appendAs(b, m.Kind()) }
+func (m *PNCounterMap[K]) Append(b []byte) []byte { return m.asSet().appendAs(b, m.Kind()) }
 
 // Size implements Value.
-func (m *PNCounterMap[K]) Size() int { return m.inner().Size() }
+func (m *PNCounterMap[K]) Size() int { return m.asSet().Size() }
 
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codec.
 func (m *PNCounterMap[K]) Decode(b []byte) error {
-	err := m.inner().decodeAs(b, m.Kind())
+	err := m.asSet().decodeAs(b, m.Kind())
 	if err == nil {
 		m.groups = nil
 	}

@@ -77,12 +77,12 @@ func (s *ORSet[E]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 
 // Garbage returns the garbage of the value, if the writers for which dead returns true are
 // gone for good.
-func (f *Flag) Garbage(dead func(NodeID) bool) Garbage { return f.inner().Garbage(dead) }
+func (f *Flag) Garbage(dead func(NodeID) bool) Garbage { return f.asSet().Garbage(dead) }
 
 // Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
 // reports whether it did. The content does not change, but the digest does.
 func (f *Flag) Prune(agreed Garbage, dead func(NodeID) bool) bool {
-	return f.inner().Prune(agreed, dead)
+	return f.asSet().Prune(agreed, dead)
 }
 
 // Garbage returns the garbage of the value, if the writers for which dead returns true are
@@ -97,32 +97,32 @@ func (r *MVRegister[V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 
 // Garbage returns the garbage of the value, if the writers for which dead returns true are
 // gone for good.
-func (m *ORMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
+func (m *ORMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.asSet().Garbage(dead) }
 
 // Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
 // reports whether it did. The content does not change, but the digest does.
 func (m *ORMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
-	return m.inner().Prune(agreed, dead)
+	return m.asSet().Prune(agreed, dead)
 }
 
 // Garbage returns the garbage of the value, if the writers for which dead returns true are
 // gone for good.
-func (m *ORMultiMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
+func (m *ORMultiMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.asSet().Garbage(dead) }
 
 // Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
 // reports whether it did. The content does not change, but the digest does.
 func (m *ORMultiMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
-	return m.inner().Prune(agreed, dead)
+	return m.asSet().Prune(agreed, dead)
 }
 
 // Garbage returns the garbage as of any value with a causal context. The shares of a dead writer stay as long as their
 // keys do; Gather puts them together.
-func (m *PNCounterMap[K]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
+func (m *PNCounterMap[K]) Garbage(dead func(NodeID) bool) Garbage { return m.asSet().Garbage(dead) }
 
 // Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
 // reports whether it did. The content does not change, but the digest does.
 func (m *PNCounterMap[K]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
-	return m.inner().Prune(agreed, dead)
+	return m.asSet().Prune(agreed, dead)
 }
 
 // Garbage returns the garbage: all tombstones, of all writers.

@@ -83,7 +83,7 @@ func (p *orsetParts[E]) span(node NodeID, x span, seqs []uint64, slots []uint32)
 	}
 	for i, seq := range seqs {
 		e := p.s.at(slots[i]).val
-		_, size := p.s.elem.measure(e)
+		_, size := p.s.elem.hashAndSize(e)
 		size += splitRun
 		if p.part != nil && p.part.live > 0 && p.size+splitNode+splitSpan+size > p.max {
 			p.see(node, from, seq-1)
@@ -138,7 +138,7 @@ func (s *ORSet[E]) split(bytesMax int) iter.Seq[Value] {
 
 func (f *Flag) split(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
-		f.inner().parts(bytesMax, func(x *ORSet[unit]) bool { return yield(&Flag{*x}) })
+		f.asSet().parts(bytesMax, func(x *ORSet[unit]) bool { return yield(&Flag{*x}) })
 	}
 }
 
@@ -150,19 +150,19 @@ func (r *MVRegister[V]) split(bytesMax int) iter.Seq[Value] {
 
 func (m *ORMultiMap[K, V]) split(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
-		m.inner().parts(bytesMax, func(x *ORSet[pair[K, V]]) bool { return yield(&ORMultiMap[K, V]{set: *x}) })
+		m.asSet().parts(bytesMax, func(x *ORSet[pair[K, V]]) bool { return yield(&ORMultiMap[K, V]{set: *x}) })
 	}
 }
 
 func (m *PNCounterMap[K]) split(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
-		m.inner().parts(bytesMax, func(x *ORSet[share[K]]) bool { return yield(&PNCounterMap[K]{set: *x}) })
+		m.asSet().parts(bytesMax, func(x *ORSet[share[K]]) bool { return yield(&PNCounterMap[K]{set: *x}) })
 	}
 }
 
 func (m *ORMap[K, V]) split(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
-		m.inner().parts(bytesMax, func(x *ORSet[leaf[V]]) bool { return yield(m.wrap(x)) })
+		m.asSet().parts(bytesMax, func(x *ORSet[leaf[V]]) bool { return yield(m.wrap(x)) })
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *GSet[E]) split(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		part := &GSet[E]{elem: s.element()}
 		for _, e := range s.list {
-			if _, n := s.elem.measure(e); len(part.list) > 0 && part.Size()+n > bytesMax {
+			if _, n := s.elem.hashAndSize(e); len(part.list) > 0 && part.Size()+n > bytesMax {
 				if !yield(part) {
 					return
 				}
@@ -188,9 +188,9 @@ func (m *LWWMap[K, V]) split(bytesMax int) iter.Seq[Value] {
 		t := m.elements()
 		part, size := newLWWMap(t), splitHead
 		for e := range m.entries() {
-			_, n := t.key.measure(e.key)
+			_, n := t.key.hashAndSize(e.key)
 			if !e.dead {
-				_, v := t.val.measure(e.val)
+				_, v := t.val.hashAndSize(e.val)
 				n += v
 			}
 			if n += entryMax; part.table.n > 0 && size+n > bytesMax {
@@ -212,7 +212,7 @@ func (v *VersionVector) split(bytesMax int) iter.Seq[Value] {
 		for items := range slices.Chunk(v.items, per) {
 			part := &VersionVector{}
 			for _, c := range items {
-				part.raise(c.node, c.n)
+				part.raiseTo(c.node, c.n)
 			}
 			if !yield(part) {
 				return

@@ -43,8 +43,8 @@ func (t *tally) get(n NodeID) uint64 {
 	return 0
 }
 
-// raise sets the number of a writer, unless it is that high already.
-func (t *tally) raise(n NodeID, to uint64) bool {
+// raiseTo sets the number of a writer, unless it is that high already.
+func (t *tally) raiseTo(n NodeID, to uint64) bool {
 	i, ok := t.find(n)
 	switch {
 	case to == 0 || ok && t.items[i].n >= to:
@@ -68,9 +68,9 @@ func (t *tally) drop(n NodeID) bool {
 	return ok
 }
 
-func (t *tally) join(o *tally) (changed bool) {
+func (t *tally) joinTally(o *tally) (changed bool) {
 	for _, c := range o.items {
-		changed = t.raise(c.node, c.n) || changed
+		changed = t.raiseTo(c.node, c.n) || changed
 	}
 	return changed
 }
@@ -119,11 +119,11 @@ func readTally(r *reader) (t tally) {
 // Observe raises a writer's entry to the dot's sequence and returns the delta, or
 // nil if it stood that high.
 func (v *VersionVector) Observe(d Dot) *VersionVector {
-	if !v.raise(d.Node, d.Seq) {
+	if !v.raiseTo(d.Node, d.Seq) {
 		return nil
 	}
 	delta := &VersionVector{}
-	delta.raise(d.Node, d.Seq)
+	delta.raiseTo(d.Node, d.Seq)
 	return delta
 }
 
@@ -159,7 +159,7 @@ func (v *VersionVector) All() iter.Seq2[NodeID, uint64] {
 
 // Merge joins other into v and reports whether that changed it. Other may be nil.
 func (v *VersionVector) Merge(other *VersionVector) bool {
-	return other != nil && other != v && v.join(&other.tally)
+	return other != nil && other != v && v.joinTally(&other.tally)
 }
 
 // Kind implements Value.
