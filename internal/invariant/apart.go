@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"math"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -13,8 +14,10 @@ import (
 //   - Two instances of a shard do not act while both of their nodes are ready: a node
 //     whose view records a contest is not ready. A node that has not learned of the
 //     contest holds its lease for at most the grace.
-//   - A cluster that has absorbed nodes of another starts every shard under tokens above
-//     all tokens of the absorbed cluster, and eventually no older token lives there.
+//   - A region whose view is that of the absorption, or later, starts shards only under
+//     tokens above all tokens of the absorbed cluster, and eventually no older token lives
+//     in the cluster. An allocation that is on its way when the view comes may still start in
+//     a region without the view. Then it is renewed like the shards that live already.
 
 // contests holds when each contest began, by the cluster whose view records it and its
 // opponent.
@@ -71,18 +74,35 @@ func (h *Hosting) sideOf(node gossip.NodeID) int {
 	return h.side(h.members.Cluster(node))
 }
 
-// Absorbed records that a cluster has admitted a node of another cluster: from now on its
-// shards must start with higher tokens than all of the other's.
-func (h *Hosting) Absorbed(winner, loser uint64) {
-	w, l := h.side(winner), h.side(loser)
-	if w == l {
+// bound is the token that the shards of a cluster must exceed from a view on.
+type bound struct {
+	cluster uint64
+	from    gossip.Epoch
+	token   protocol.Token
+}
+
+// Absorbed records that a view has admitted a node of another cluster: regions that hold it
+// must start shards with higher tokens than all of the other cluster's.
+func (h *Hosting) Absorbed(v *gossip.View, loser uint64) {
+	if h.side(v.Cluster) == h.side(loser) {
 		return
 	}
 	for _, x := range h.shards { // order-free: each shard by itself
-		if top := x.top[l]; x.above[w].Less(top) {
-			x.above[w] = top
+		if top := x.tops[loser]; !top.IsZero() {
+			x.bounds = append(x.bounds, bound{v.Cluster, v.Epoch, top})
 		}
 	}
+}
+
+// boundAbove returns a bound that a token in a view of a cluster does not exceed, if there is
+// one.
+func (x *hosting) boundAbove(t protocol.Token, cluster uint64, view gossip.Epoch) (b bound, found bool) {
+	for _, b := range x.bounds {
+		if b.cluster == cluster && b.from <= view && !b.token.Less(t) {
+			return b, true
+		}
+	}
+	return b, false
 }
 
 // Outdated returns a live instance at a member with a token below those of a cluster that
@@ -90,7 +110,7 @@ func (h *Hosting) Absorbed(winner, loser uint64) {
 func (h *Hosting) Outdated() (s protocol.ShardID, node gossip.NodeID, found bool) {
 	for id, x := range h.shards { // any one will do for a retry
 		for _, i := range x.live {
-			if h.members.Member(i.node) && i.token.Less(x.above[h.sideOf(i.node)]) {
+			if _, low := x.boundAbove(i.token, h.members.Cluster(i.node), math.MaxUint64); low && h.members.Member(i.node) {
 				return id, i.node, true
 			}
 		}

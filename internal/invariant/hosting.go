@@ -33,11 +33,13 @@ type shardToken struct {
 	side  int
 }
 
-// hosting is one shard. By side, top holds the highest token, above the token that new
-// ones must exceed since a cluster of the other side was absorbed.
+// hosting is one shard. top holds the highest token by side, tops by cluster, and bounds those
+// of absorbed clusters.
 type hosting struct {
-	live       []instance
-	top, above map[int]protocol.Token
+	live   []instance
+	top    map[int]protocol.Token
+	tops   map[uint64]protocol.Token
+	bounds []bound
 }
 
 type instance struct {
@@ -53,14 +55,15 @@ func NewHosting(m *Membership) *Hosting {
 func (h *Hosting) shard(s protocol.ShardID) *hosting {
 	x := h.shards[s]
 	if x == nil {
-		x = &hosting{top: map[int]protocol.Token{}, above: map[int]protocol.Token{}}
+		x = &hosting{top: map[int]protocol.Token{}, tops: map[uint64]protocol.Token{}}
 		h.shards[s] = x
 	}
 	return x
 }
 
-// Started records that a node began to host a shard under a token.
-func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
+// Started records that a node began to host a shard under a token. view is the epoch of the
+// view that the node's region holds.
+func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.ShardID, t protocol.Token, view gossip.Epoch) *Violation {
 	side := h.sideOf(node)
 	x, key := h.shard(s), shardToken{s, t, side}
 	if owner, ok := h.owners[key]; ok && owner != node {
@@ -76,10 +79,12 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 	if top := x.top[side]; !top.Less(t) {
 		return broken("S7", at, "shard %d starts at %v with token %v, not above %v", s, node, t, top)
 	}
-	if above := x.above[side]; !above.Less(t) && !above.IsZero() {
-		return broken("S7", at, "shard %d starts at %v with token %v, not above %v of the cluster that was absorbed", s, node, t, above)
+	if b, low := x.boundAbove(t, h.members.Cluster(node), view); low {
+		return broken("S7", at, "shard %d starts at %v with token %v, not above %v of the cluster that was absorbed", s, node, t, b.token)
 	}
 	x.top[side] = t
+	cluster := h.members.Cluster(node)
+	x.tops[cluster] = x.tops[cluster].Max(t)
 	for _, o := range x.live {
 		if h.sideOf(o.node) != side {
 			continue

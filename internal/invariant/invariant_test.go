@@ -72,15 +72,15 @@ func TestHosting(t *testing.T) {
 	want(t, m.Leased(0, 1, time.Second, false), "")
 	want(t, m.Leased(0, 2, time.Second, false), "")
 	h := NewHosting(m)
-	want(t, h.Started(1, 1, 7, token(3)), "")
+	want(t, h.Started(1, 1, 7, token(3), 0), "")
 	want(t, h.Acts(2, 1, 7, token(3)), "")
 	want(t, h.Acts(2, 2, 7, token(3)), "S1")             // it does not live there
 	want(t, h.Acts(2*time.Second, 1, 7, token(3)), "S1") // without a lease
-	want(t, h.Started(3, 2, 7, token(3)), "S7")          // one token, two owners
-	want(t, h.Started(3, 2, 7, token(2)), "S7")          // a token that does not grow
-	want(t, h.Started(3, 2, 7, token(4)), "S11")         // 1 has not stopped
+	want(t, h.Started(3, 2, 7, token(3), 0), "S7")       // one token, two owners
+	want(t, h.Started(3, 2, 7, token(2), 0), "S7")       // a token that does not grow
+	want(t, h.Started(3, 2, 7, token(4), 0), "S11")      // 1 has not stopped
 	h.Stopped(1, 7)
-	want(t, h.Started(4, 2, 7, token(5)), "")
+	want(t, h.Started(4, 2, 7, token(5), 0), "")
 	if live := h.Live(7); len(live) != 1 || live[0] != 2 {
 		t.Errorf("live at %v", live)
 	}
@@ -95,13 +95,13 @@ func TestAClusterFormedBesideALoneMember(t *testing.T) {
 	want(t, m.Leased(0, 1, time.Second, false), "")
 	h := NewHosting(m)
 	h.Apart(func(uint64) int { return 1 }, 0)
-	want(t, h.Started(1, 1, 7, token(3)), "")
+	want(t, h.Started(1, 1, 7, token(3), 0), "")
 	formed := viewOf(50, 3, 4)
 	formed.Cluster++
 	want(t, m.Published(time.Minute, 3, formed), "")
 	want(t, m.Published(time.Minute, 4, formed), "")
-	want(t, h.Started(time.Minute, 3, 7, token(4)), "")
-	want(t, h.Started(time.Minute, 4, 7, token(5)), "S11") // 3 has not stopped
+	want(t, h.Started(time.Minute, 3, 7, token(4), 0), "")
+	want(t, h.Started(time.Minute, 4, 7, token(5), 0), "S11") // 3 has not stopped
 	want(t, m.Leased(time.Minute, 3, time.Hour, false), "")
 	want(t, m.Leased(time.Minute, 1, time.Hour, false), "")
 	want(t, h.Resumed(time.Minute, 1), "S1")
@@ -114,10 +114,10 @@ func TestTwoThatActAtOnce(t *testing.T) {
 	m.Published(0, 1, viewOf(5, 1, 2))
 	m.Leased(0, 1, time.Second, false)
 	h := NewHosting(m)
-	want(t, h.Started(1, 1, 7, token(1)), "")
+	want(t, h.Started(1, 1, 7, token(1), 0), "")
 	m.Published(2, 2, viewOf(6, 2))
 	m.Leased(2, 2, time.Second, false)
-	want(t, h.Started(3, 2, 7, token(2)), "S1")
+	want(t, h.Started(3, 2, 7, token(2), 0), "S1")
 }
 
 func TestMessages(t *testing.T) {

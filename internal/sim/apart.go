@@ -17,8 +17,9 @@ type meeting struct {
 	// left has the hosts of one side, as bits; met is set when the sides are connected.
 	left int
 	met  bool
-	// formedOn is the side on which a cluster was formed.
+	// formedOn is the side on which a cluster was formed. sides counts the sides.
 	formedOn map[uint64]int
+	sides    int
 }
 
 func (m *meeting) sideOf(slot int) int { return m.left >> slot & 1 }
@@ -42,7 +43,7 @@ func (w *world) standApart() {
 		return
 	}
 	n := len(w.hosts)
-	w.meeting = meeting{left: 1 + w.apartRand.IntN(1<<n-2), formedOn: map[uint64]int{}}
+	w.meeting = meeting{left: 1 + w.apartRand.IntN(1<<n-2), formedOn: map[uint64]int{}, sides: 2}
 	for i := range w.hosts {
 		for j := range w.hosts {
 			if w.parted(i, j) {
@@ -89,27 +90,43 @@ func (w *world) noteFormed(p *proc, v *gossip.View) {
 	if !w.swarm.apart {
 		return
 	}
-	if _, known := w.meeting.formedOn[v.Cluster]; !known {
-		w.meeting.formedOn[v.Cluster] = w.meeting.sideOf(p.slot)
-	}
-}
-
-// noteAbsorbed reports to the checkers the members that a view took in from another cluster.
-func (w *world) noteAbsorbed(v *gossip.View) {
-	if !w.swarm.apart {
+	if _, found := w.meeting.formedOn[v.Cluster]; found {
 		return
 	}
-	for i := range v.Members {
-		q := w.byID[v.Members[i].ID]
-		if q == nil || q.cameFrom == 0 || q.cameFrom == v.Cluster {
+	side := w.meeting.sideOf(p.slot)
+	if w.meeting.outlivesItsSide(w.hosts, side) {
+		side = w.meeting.sides
+		w.meeting.sides++
+	}
+	w.meeting.formedOn[v.Cluster] = side
+}
+
+// outlivesItsSide reports whether a cluster of a side lives at hosts of the other side, which
+// are no contact points of its own side. A cluster that is formed there starts apart from it.
+func (m *meeting) outlivesItsSide(hosts []host, side int) bool {
+	for i := range hosts {
+		q := hosts[i].proc
+		if q == nil || q.over || q.member.view == nil || m.sideOf(i) == side {
 			continue
 		}
-		w.hit(markAbsorbed)
-		for _, t := range w.types {
-			t.hosting.Absorbed(v.Cluster, q.cameFrom)
+		if on, found := m.formedOn[q.member.view.Cluster]; found && on == side {
+			return true
 		}
-		q.cameFrom = 0
 	}
+	return false
+}
+
+// noteAbsorbed reports to the checkers that a process from another cluster has adopted a view.
+// A view that lists it is not enough: it may have joined a third cluster by then.
+func (w *world) noteAbsorbed(p *proc, v *gossip.View) {
+	if !w.swarm.apart || p.cameFrom == 0 || p.cameFrom == v.Cluster {
+		return
+	}
+	w.hit(markAbsorbed)
+	for _, t := range w.types {
+		t.hosting.Absorbed(v, p.cameFrom)
+	}
+	p.cameFrom = 0
 }
 
 // dissolves ends the incarnation in order when its cluster has yielded.

@@ -25,6 +25,7 @@ func (u *upper) newCores() {
 	w := u.p.w
 	s := &w.swarm
 	role, hosts := s.roles[u.spec.role], !u.foreign && s.hosts(u.p.slot, u.spec)
+	u.regionView = 0
 	u.region = region.New(region.Config{
 		Self: u.p.node.ID, Type: u.spec.name, Role: role, Shards: u.spec.shards, Hosts: hosts, Foreign: u.foreign, Mutant: w.cfg.Mutant,
 	}, u.floors)

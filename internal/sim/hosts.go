@@ -37,7 +37,7 @@ func (u *upper) startShard(e region.StartShard) {
 		w.fail("S11", "%s is ordered to start shard %d (%s), which runs there (%s)", p.label, e.Shard, w.tokenText(e.Token), w.tokenText(u.hosts[e.Shard].token))
 	}
 	t := w.types[u.number]
-	w.judge(t.hosting.Started(time.Duration(w.Now()), p.node.ID, e.Shard, e.Token))
+	w.judge(t.hosting.Started(time.Duration(w.Now()), p.node.ID, e.Shard, e.Token, u.regionView))
 	h := &hosted{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: w.swarm.mailboxMax}}
 	u.hosts[e.Shard] = h
 	if u.spec.state {

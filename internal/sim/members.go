@@ -182,7 +182,7 @@ func (p *proc) setView(v *gossip.View) {
 	p.member.view = v
 	p.w.event(p, "view", uint64(v.Epoch), func() string { return p.w.viewText(v) })
 	p.w.noteFormed(p, v)
-	p.w.noteAbsorbed(v)
+	p.w.noteAbsorbed(p, v)
 	p.w.checkView(p, v)
 	p.fenceDropped(v)
 	p.links().members(v)

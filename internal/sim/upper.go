@@ -33,9 +33,11 @@ type upper struct {
 	declinedIn gossip.Epoch
 
 	floors *region.Floors
-	region *region.Core
-	regFx  region.Effects
-	regAt  timer
+	// regionView is the epoch of the view that the region holds.
+	regionView gossip.Epoch
+	region     *region.Core
+	regFx      region.Effects
+	regAt      timer
 	// coord is nil where the process does not carry the role, or run the type.
 	coord *coordinator.Core
 	cooFx coordinator.Effects
@@ -154,6 +156,9 @@ func (u *upper) receive(from nodeID, m protocol.Message) {
 
 func (u *upper) stepRegion(ev region.Event) {
 	floor := u.floors.Term()
+	if v, is := ev.(region.ViewChanged); is && v.View != nil {
+		u.regionView = v.View.Epoch
+	}
 	u.region.Step(u.p.now(), ev, &u.regFx)
 	u.checkTerm(ev, floor)
 	if err := u.region.Check(); err != nil {

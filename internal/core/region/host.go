@@ -76,7 +76,7 @@ func (hs *hostTable) hostShards(from gossip.NodeID, m *protocol.HostShards) {
 func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
 	h := &hs.list[o.Shard]
 	same := h.phase != none && h.token == o.Token
-	if !same && !hs.floors.Token(o.Shard).Less(o.Token) && !hs.cfg.Mutant.Is("no token check") {
+	if !same && hs.outdated(o) && !hs.cfg.Mutant.Is("no token check") {
 		hs.traceShard(TraceStaleToken, o.Shard, from, o.Token, "HostShards")
 		hs.promise(from, nil, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 		return
@@ -98,6 +98,12 @@ func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o pro
 	default:
 		hs.follow(o, takes)
 	}
+}
+
+// outdated reports whether an order may start nothing here: the shard was promised not to run
+// under its token, or the token is of a generation below the view's bound (View.TokensFrom).
+func (hs *hostTable) outdated(o protocol.HostOrder) bool {
+	return !hs.floors.Token(o.Shard).Less(o.Token) || o.Token.Term.Generation() < hs.view.TokensFrom
 }
 
 // takes reports whether a shard may be started here. A draining node still takes a

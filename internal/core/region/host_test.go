@@ -2,9 +2,11 @@ package region
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -219,4 +221,34 @@ func TestAbandonedShardsAreReportedAndNeverStartAgain(t *testing.T) {
 	refuse[*protocol.ShardsHosted](b)
 	b.hostShard(1, one)
 	refuse[StartShard](b)
+}
+
+// Once the region's view sets a lowest generation of tokens, an order under an older token that
+// was on its way starts nothing. Shards that run already are confirmed, until the coordinator
+// renews their tokens.
+func TestTokensBelowTheViewsBoundStartNothing(t *testing.T) {
+	b := newBench(t, &Floors{})
+	running, late := b.run(1), b.token()
+	former := b.epoch
+	b.epoch = gossip.FirstEpoch(5)
+	v := &gossip.View{Epoch: b.epoch, TokensFrom: 5}
+	for _, id := range []gossip.NodeID{boss, self, other} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
+	}
+	b.step(ViewChanged{View: v})
+	order := func(s protocol.ShardID, tok protocol.Token) {
+		b.hear(&protocol.HostShards{Head: b.headOf(former), Shards: []protocol.HostOrder{{Shard: s, Token: tok}}})
+	}
+	order(2, late)
+	refuse[StartShard](b)
+	if s := want[*protocol.Stopped](b); !slices.Equal(s.Shards, st(2, late)) || !b.traced(TraceStaleToken) {
+		t.Errorf("answered %v", s.Shards)
+	}
+	order(1, running)
+	want[*protocol.ShardsHosted](b)
+	fresh := b.token()
+	b.hostShard(2, fresh)
+	if s := want[StartShard](b); s.Token != fresh {
+		t.Errorf("started under %v", s.Token)
+	}
 }
