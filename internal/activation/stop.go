@@ -21,11 +21,10 @@ type Stopped struct {
 // stopping is an orderly stop in progress. It belongs to the shard's mutex.
 type stopping[C, Req, Resp any] struct {
 	done func(Stopped)
-	// keep: Snapshot is called on instances that have it, and states collects the
-	// results.
-	keep   bool
-	states map[string][]byte
-	timer  *time.Timer
+	// keep is set if Snapshot is called on instances that have it; Shard.states collects
+	// the results.
+	keep  bool
+	timer *time.Timer
 	// waiting are resting instances whose OnStop has not been called.
 	waiting []*instance[C, Req, Resp]
 }
