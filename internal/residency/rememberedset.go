@@ -34,7 +34,7 @@ type rememberedSet struct {
 	// stored holds the ids of hosted shards that are in the store.
 	stored map[strategy.ShardID]*storedIDs
 	// reads has the shards whose ids are being read, each with the ids that were removed
-	// since the read began: it may still return them.
+	// (false) or written (true) since the read began: its result may not show that.
 	reads map[strategy.ShardID]map[string]bool
 	// crashed are the entities to start again. Each is remembered.
 	crashed map[crashedEntity]struct{}
@@ -92,8 +92,8 @@ func (m *rememberedSet) noteLife(shard strategy.ShardID, id string, lives bool) 
 	if k != nil && !lives {
 		delete(k.ids, id)
 	}
-	if removed := m.reads[shard]; !lives && removed != nil {
-		removed[id] = true
+	if updated := m.reads[shard]; !lives && updated != nil {
+		updated[id] = false
 	}
 	if !waits && m.waiting >= dirtyMax {
 		return false
@@ -156,10 +156,18 @@ func (m *rememberedSet) finishWrite(b update, ok bool) {
 	k := m.stored[b.shard]
 	for _, id := range b.add {
 		_, newer := m.dirty[b.shard][id]
-		if ok && k != nil && !newer {
-			k.ids[id] = true
-		} else if !ok && !newer {
+		if newer {
+			continue
+		}
+		if !ok {
 			m.queueUpdate(b.shard, id, true)
+			continue
+		}
+		if k != nil {
+			k.ids[id] = true
+		}
+		if updated := m.reads[b.shard]; updated != nil {
+			updated[id] = true
 		}
 	}
 	for _, id := range b.remove {
@@ -197,11 +205,11 @@ func (m *rememberedSet) invalidate() {
 func (m *rememberedSet) beginRead(shard strategy.ShardID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	removed := map[string]bool{}
+	updated := map[string]bool{}
 	for _, id := range m.writing[shard].remove {
-		removed[id] = true
+		updated[id] = false
 	}
-	m.reads[shard] = removed
+	m.reads[shard] = updated
 	if k := m.stored[shard]; k != nil {
 		k.stale, k.again = false, time.Time{} // a later invalidate concerns the next read
 	}
@@ -218,7 +226,8 @@ func (m *rememberedSet) failRead(shard strategy.ShardID) {
 }
 
 // finishRead ends the read of an allocation and returns the ids to start: those that are new,
-// and were not removed since. Ids of the set that the store does not have are written again.
+// and were not removed since. Ids that were written during the read count as read. Ids of the
+// set that the store does not have are written again.
 func (m *rememberedSet) finishRead(shard strategy.ShardID, token strategy.Token, ids []string, now time.Time) (start []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,10 +236,18 @@ func (m *rememberedSet) finishRead(shard strategy.ShardID, token strategy.Token,
 		k = &storedIDs{token: token, ids: map[string]bool{}, again: now.Add(RereadAfter)}
 		m.stored[shard] = k
 	}
+	updated := m.reads[shard]
+	ids = slices.Clip(ids)
+	for id, written := range updated { // order-free: start is sorted
+		if written {
+			ids = append(ids, id)
+		}
+	}
 	m.rewriteMissing(shard, k, ids)
 	for _, id := range ids {
 		lives, waits := m.dirty[shard][id]
-		if k.ids[id] || waits && !lives || !waits && m.reads[shard][id] {
+		written, isUpdated := updated[id]
+		if k.ids[id] || waits && !lives || !waits && isUpdated && !written {
 			continue
 		}
 		k.ids[id] = true

@@ -59,6 +59,35 @@ func TestAReadStartsNoEntityThatEndedMeanwhile(t *testing.T) {
 	}
 }
 
+// An entity that is written while the first read of its shard's allocation is under way is
+// remembered, although the read did not return it: the store was read before the write. The
+// read starts it again if it has crashed by then.
+func TestAnEntityThatIsWrittenDuringTheFirstReadIsRemembered(t *testing.T) {
+	unread, moved := newRememberedSet(), newRememberedSet()
+	token, now := strategy.Token{Term: 1, Seq: 2}, time.Now()
+	moved.finishRead(3, strategy.Token{Term: 1, Seq: 1}, nil, now)
+	for name, m := range map[string]*rememberedSet{"unread": unread, "read by an earlier allocation": moved} {
+		m.beginRead(3)
+		for _, id := range []string{"a", "b", "c"} {
+			m.noteLife(3, id, true)
+		}
+		m.writeAll()
+		m.noteLife(3, "b", false)
+		m.noteLife(3, "c", false)
+		m.writeAll()
+		m.noteLife(3, "c", true)
+		m.writeAll()
+		if start := m.finishRead(3, token, nil, now); !slices.Equal(start, []string{"a", "c"}) {
+			t.Errorf("%s: starts %v", name, start)
+		}
+		for id, want := range map[string]bool{"a": true, "b": false, "c": true} {
+			if m.remembers(3, id) != want {
+				t.Errorf("%s: remembers %s: %v", name, id, !want)
+			}
+		}
+	}
+}
+
 // One write takes dirtyBatch ids of a shard, and the next write the remaining ones.
 func TestWritesAreBounded(t *testing.T) {
 	m := newRememberedSet()
