@@ -62,8 +62,8 @@ func (d *roleData) now() (*replica.Replicator, error) {
 
 // notReady wraps an error in ErrNotReady if the node is in no view yet.
 func notReady(err error) error {
-	var few *replicator.MembersError
-	if errors.As(err, &few) && few.Have == 0 {
+	var few *replicator.Error
+	if errors.As(err, &few) && few.Code == replicator.ErrTooFewMembers && few.Got == 0 {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
 	return err

@@ -89,8 +89,8 @@ func TestSetAtThatLosesSaysSo(t *testing.T) {
 		m.block(1, 2, true)
 		for id, level := range map[gossip.NodeID]Level{1: Local, 3: All} {
 			m.block(1, 2, level == Local)
-			var stale *replicator.StaleError
-			if err := set(id, level, "four", 4); !errors.As(err, &stale) || stale.Have != at(5) || stale.Entry != "k" {
+			var stale *replicator.Error
+			if err := set(id, level, "four", 4); !errors.As(err, &stale) || stale.Code != replicator.ErrStale || stale.Stamp != at(5) || stale.Entry != "k" {
 				t.Errorf("at %v: %v", level, err)
 			}
 		}

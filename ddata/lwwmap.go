@@ -105,9 +105,9 @@ func (t *LWWMapTx[K, V]) Delete(k K) {
 // SetAt requests that k have the value v, under the caller's stamp. It is for data that is
 // ordered without a clock, for example by an elected writer (term, seq).
 //
-// The update fails with replicator.StaleError if the entry has a newer stamp, here or at a
+// The update fails with replicator.ErrStale if the entry has a newer stamp, here or at a
 // replica that the write reaches, or the same stamp with another value. With the same stamp
-// and value it succeeds. It fails with replicator.AheadError if at.Time, read as a time of
+// and value it succeeds. It fails with replicator.ErrAhead if at.Time, read as a time of
 // a crdt.HLC, is more than a minute in the future: small numbers never are, nanoseconds
 // always are.
 func (t *LWWMapTx[K, V]) SetAt(k K, v V, at crdt.Stamp) {

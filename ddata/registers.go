@@ -74,9 +74,9 @@ func (t *LWWRegisterTx[V]) Set(v V) {
 }
 
 // SetAt requests that the value be v, under the caller's stamp. The update fails with
-// replicator.StaleError if the register has a newer stamp, here or at a replica that the
+// replicator.ErrStale if the register has a newer stamp, here or at a replica that the
 // write reaches, or the same stamp with another value. With the same stamp and value it
-// succeeds. It fails with replicator.AheadError if at.Time, read as a time of a crdt.HLC,
+// succeeds. It fails with replicator.ErrAhead if at.Time, read as a time of a crdt.HLC,
 // is more than a minute in the future.
 func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
 	s := t.enc.encode(v)

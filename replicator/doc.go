@@ -4,30 +4,33 @@
 //
 // # Errors
 //
-//	error               meaning                                 retry?  what to do
-//	ErrOutcomeUnknown   level not reached in time; the change   yes     write the same again, or read at the
-//	  (*QuorumError)    may be on any replica                           same level to learn the outcome
-//	ErrNoLease          the same, and this node held no lease   yes     the same; on a node that is cut off or
-//	  (*QuorumError)    when it ended: it may be out of the             removed, only when it has joined again
-//	                    cluster
-//	  Unchanged         gave up while requesting stamps         yes     write again
-//	ErrStamp            an entry's stamp leaves no room for a   no      set the clocks right, or delete the key
-//	                    newer one
-//	*AheadError         your stamp is more than a minute in     no      check the clocks; stamp with terms,
-//	                    the future, here or elsewhere                   numbers or ticks of crdt.HLC
-//	*StaleError         your stamp lost to a newer one          no      read the present entry (Have)
-//	ErrContended        the keys changed with every attempt     yes     try again later
-//	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
-//	*FencedError        a higher term exists                    never   step down
-//	ErrLimit            a limit of the configuration            no      write less, or raise the limit
-//	*KindError          the key holds another data type, or     no      use another key
-//	                    one of other elements
-//	ErrPlan             the update's own function failed        -       see the wrapped error
-//	ErrDurable          the file of durable keys is damaged,    no      at the start: restore the file, or remove
-//	                    foreign, held, or cannot be written             it; in a request: nothing was changed,
-//	                                                                    unless it wraps ErrOutcomeUnknown too
-//	*MixedError         durable and other keys in one update    no      make two updates of it
-//	ErrClosed           the node has stopped                    no      -
+// An error of a request wraps one of the codes below, which errors.Is finds. If it is, or
+// wraps, an *Error of that code, errors.As finds that, with the fields of the second column.
+//
+//	code                fields of Error                 meaning                                 retry?  what to do
+//	ErrOutcomeUnknown   Level, Need, Got, Missing       level not reached in time; the change   yes     write the same again, or read at the
+//	                                                    may be on any replica                           same level to learn the outcome
+//	ErrNoLease          the same                        the same, and this node held no lease   yes     the same; on a node that is cut off or
+//	                                                    when it ended: it may be out of the             removed, only when it has joined again
+//	                                                    cluster
+//	  either            Unchanged                       gave up while requesting stamps         yes     write again
+//	ErrStamp                                            an entry's stamp leaves no room for a   no      set the clocks right, or delete the key
+//	                                                    newer one
+//	ErrAhead            Key, Stamp, Wall, Node          your stamp is more than a minute in     no      check the clocks; stamp with terms,
+//	                                                    the future, here or elsewhere                   numbers or ticks of crdt.HLC
+//	ErrStale            Key, Entry, Stamp, Node         your stamp lost to a newer one          no      read the present entry (Stamp)
+//	ErrContended                                        the keys changed with every attempt     yes     try again later
+//	ErrTooFewMembers    Level, Need, Got                the view is smaller than the level      later   lower the level or wait for members
+//	ErrFenced           Fence, Higher                   a higher term exists                    never   step down
+//	ErrLimit            Limit, Max, Got                 a limit of the configuration            no      write less, or raise the limit
+//	ErrKind             Key, HaveKind, WantKind         the key holds another data type, or     no      use another key
+//	                                                    one of other elements
+//	ErrPlan                                             the update's own function failed        -       see the wrapped error
+//	ErrDurable          Key, Node, Cause in a request   the file of durable keys is damaged,    no      at the start: restore the file, or remove
+//	                                                    foreign, held, or cannot be written             it; in a request: nothing was changed,
+//	                                                                                                    unless it wraps ErrOutcomeUnknown too
+//	ErrMixed            Key, OtherKey                   durable and other keys in one update    no      make two updates of it
+//	ErrClosed                                           the node has stopped                    no      -
 //
 // If a context ends, its error is returned, wrapped together with ErrOutcomeUnknown once
 // the change has been applied here.

@@ -9,7 +9,7 @@ type Fence struct {
 	// Term grows with every holder of the office. It is at most an epoch of a view: a
 	// replica rejects a term whose generation (Term>>32) is more than
 	// gossip.GenerationsAhead above that of its view, and a request with it fails with a
-	// *LimitError.
+	// ErrLimit.
 	Term uint64
 }
 

@@ -350,7 +350,7 @@ func (m *memStore) fence(typ string, term gossip.Epoch) error {
 		m.terms, m.shards = map[string]gossip.Epoch{}, map[string]map[ShardID]protocol.Record{}
 	}
 	if term < m.terms[typ] {
-		return &replicator.FencedError{Term: uint64(term), Higher: uint64(m.terms[typ])}
+		return &replicator.Error{Code: replicator.ErrFenced, Fence: replicator.Fence{Term: uint64(term)}, Higher: uint64(m.terms[typ])}
 	}
 	m.terms[typ] = term
 	return nil

@@ -71,7 +71,7 @@ func (m *memStore) ReadPlan(_ context.Context, _ string, term gossip.Epoch) (dae
 func (m *memStore) WritePlan(_ context.Context, _ string, term gossip.Epoch, p daemon.Plan, gone []gossip.NodeID) (err error) {
 	m.plans.change(func(s *daemon.State) {
 		if term < m.plans.fence {
-			err = &replicator.FencedError{Term: uint64(term), Higher: uint64(m.plans.fence)}
+			err = &replicator.Error{Code: replicator.ErrFenced, Fence: replicator.Fence{Term: uint64(term)}, Higher: uint64(m.plans.fence)}
 			return
 		}
 		s.Plan = p

@@ -20,7 +20,7 @@ type Records struct {
 // concurrently.
 //
 // A call that may have been applied in part, or may still be applied, fails with any error.
-// A call that a higher term fenced off fails with a *replicator.FencedError.
+// A call that a higher term fenced off fails with a *replicator.Error of code ErrFenced.
 type Store interface {
 	// Write performs w in one request, at level majority, under a fence of the type and
 	// w.Term.

@@ -160,9 +160,9 @@ func TestDurableAndOtherKeysAreNotMixed(t *testing.T) {
 	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 1, func(c *Config) { c.Durable = d })
-		var mixed *replicator.MixedError
+		var mixed *replicator.Error
 		err := m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "memory", "e"), addTo(1, "keep/k", "e")}, replicator.Local)
-		if !errors.As(err, &mixed) || mixed.Durable != "keep/k" || mixed.Memory != "memory" {
+		if !errors.As(err, &mixed) || mixed.Code != replicator.ErrMixed || mixed.Key != "keep/k" || mixed.OtherKey != "memory" {
 			t.Errorf("%v", err)
 		}
 		if keys, _ := m.nodes[1].Keys(t.Context(), ""); len(keys) > 0 {

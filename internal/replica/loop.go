@@ -226,7 +226,6 @@ func (l *loop) observe(w *waiter, result string) {
 
 // result names an error for the labels of metrics.
 func result(err error) string {
-	var fenced *replicator.FencedError
 	switch {
 	case err == nil:
 		return "ok"
@@ -234,7 +233,7 @@ func result(err error) string {
 		return "unknown"
 	case errors.Is(err, replicator.ErrTooFewMembers):
 		return "members"
-	case errors.As(err, &fenced):
+	case errors.Is(err, replicator.ErrFenced):
 		return "fenced"
 	case errors.Is(err, replicator.ErrLimit):
 		return "limit"

@@ -165,7 +165,7 @@ func (r *Replicator) call(ctx context.Context, f func()) error {
 	}}) {
 		return replicator.ErrClosed
 	}
-	err := replicator.ErrClosed
+	err := error(replicator.ErrClosed)
 	select {
 	case <-ran:
 		return nil

@@ -111,7 +111,7 @@ func TestDeadlineOfTheContextIsTheRequests(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := m.nodes[1].Update(ctx, []operation.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0))
-		var q *replicator.QuorumError
+		var q *replicator.Error
 		if !errors.As(err, &q) || q.Need != 2 || q.Got != 1 || !errors.Is(err, replicator.ErrOutcomeUnknown) {
 			t.Errorf("err = %v", err)
 		}
@@ -148,8 +148,8 @@ func TestFencedWriterGetsTheHigherTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0), replicator.WithFence(replicator.Fence{Group: "g", Term: 5}))
-		var f *replicator.FencedError
-		if !errors.As(err, &f) || f.Higher != 7 || f.Term != 5 || f.Group != "g" {
+		var f *replicator.Error
+		if !errors.As(err, &f) || f.Code != replicator.ErrFenced || f.Higher != 7 || f.Fence.Term != 5 || f.Fence.Group != "g" {
 			t.Errorf("err = %v", err)
 		}
 	})

@@ -225,11 +225,11 @@ func (u *upper) read(c coordinator.Read) {
 }
 
 func outcome(err error) (coordinator.Result, gossip.Epoch) {
-	var fenced *replicator.FencedError
+	var fenced *replicator.Error
 	switch {
 	case err == nil:
 		return coordinator.OK, 0
-	case errors.As(err, &fenced):
+	case errors.As(err, &fenced) && fenced.Code == replicator.ErrFenced:
 		return coordinator.Fenced, gossip.Epoch(fenced.Higher)
 	}
 	return coordinator.Unknown, 0

@@ -158,8 +158,8 @@ func TestAttackClaimsAboutAFutureMember(t *testing.T) {
 			r := w.reply(4, w.update(4, replicator.All, replicator.Fence{}, addTo(4, "s", "after")))
 			if c.full {
 				want = want[1:]
-				var limit *replicator.LimitError
-				if s := w.nodes[4].core.Stats(); !errors.As(r.Err, &limit) || limit.What != "Dots" || s.LimitErrors != 1 {
+				var limit *replicator.Error
+				if s := w.nodes[4].core.Stats(); !errors.As(r.Err, &limit) || limit.Code != replicator.ErrLimit || limit.Limit != "Dots" || s.LimitErrors != 1 {
 					t.Errorf("a write without a number for it: %v, %d counted", r.Err, s.LimitErrors)
 				}
 				r = w.reply(4, w.update(4, replicator.All, replicator.Fence{}, addTo(4, "other", "after")))

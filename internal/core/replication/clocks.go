@@ -21,7 +21,7 @@ import (
 //   - A stamp is *ahead* if it is more than aheadMax above the own clock or, with three or
 //     more clocks, above the lower median: a node whose own clock is wrong judges by
 //     those of its peers. A write that would need such a stamp fails with ErrStamp, and
-//     one with such a stamp of its caller's with AheadError. Nothing changes then.
+//     one with such a stamp of its caller's with ErrAhead. Nothing changes then.
 //   - A replica does not apply entries that are ahead if their writer itself sends them.
 //     It refuses them in the acknowledgement. Entries that another member passes on are
 //     always merged: an entry that one replica admits, all admit, and the state is the
@@ -196,19 +196,19 @@ func malformed(in *Item, v crdt.Value) error {
 }
 
 // admitStamps returns v without entries that are ahead and were written by its sender.
-func (ck *clocks) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.AheadError) {
+func (ck *clocks) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.Error) {
 	newest, ok := newestStamp(v)
 	wall := ck.judgingWall()
 	if from == nil || !ok || !tooFar(newest, wall) || ck.blunder == blunderAdmitAll {
 		return v, nil
 	}
-	var err *replicator.AheadError
+	var err *replicator.Error
 	v = restamped(v, func(s crdt.Stamp) (crdt.Stamp, bool) {
 		if s.Node != crdt.NodeID(from.id) || !tooFar(s.Time, wall) {
 			return s, true
 		}
-		if err == nil || s.Time>>tickBits > err.Stamp {
-			err = &replicator.AheadError{Key: key, Stamp: s.Time >> tickBits, Wall: wall, Node: ck.cfg.Self}
+		if err == nil || s.Time>>tickBits > err.Stamp.Time>>tickBits {
+			err = &replicator.Error{Code: replicator.ErrAhead, Key: key, Stamp: s, Wall: wall, Node: ck.cfg.Self, Unchanged: true}
 		}
 		return s, false
 	})

@@ -209,11 +209,11 @@ func centuryFromWriter(t *testing.T, b blunder) string {
 	at := crdt.Stamp{Time: d.tick(century), Node: 3}
 	r := w.writeUnchecked(3, fixedIn("k", "2099", at))
 	w.run(5 * time.Second)
-	var ahead *replicator.AheadError
+	var ahead *replicator.Error
 	switch v, _ := registerIn(w.nodes[1].core, "k"); {
 	case v != "":
 		return "a stamp of 2099 was applied at another node"
-	case !errors.As(r.Err, &ahead) || !errors.Is(r.Err, replicator.ErrOutcomeUnknown) || ahead.Node == 3:
+	case !errors.As(r.Err, &ahead) || ahead.Code != replicator.ErrAhead || !errors.Is(r.Err, replicator.ErrOutcomeUnknown) || ahead.Node == 3:
 		return fmt.Sprintf("its writer was told: %v", r.Err)
 	}
 	if v, _ := registerIn(w.nodes[1].core, "good"); v != "v" || w.nodes[1].core.Stats().Ahead == 0 {
@@ -334,8 +334,8 @@ func TestFixedStampThatLosesSaysSo(t *testing.T) {
 	}{
 		{1, replicator.Local, "four", 4, 1}, {1, majority, "four", 4, 1}, {1, replicator.Local, "other", 5, 1}, {3, majority, "three", 3, 2},
 	} {
-		var stale *replicator.StaleError
-		if err := set(c.id, c.level, c.value, at(c.at)); !errors.As(err, &stale) || stale.Have != at(5) || stale.Node != c.by {
+		var stale *replicator.Error
+		if err := set(c.id, c.level, c.value, at(c.at)); !errors.As(err, &stale) || stale.Code != replicator.ErrStale || stale.Stamp != at(5) || stale.Node != c.by {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

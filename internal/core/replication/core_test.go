@@ -45,7 +45,7 @@ func TestUnreachedLevelIsOutcomeUnknown(t *testing.T) {
 	w := newWorld(t, 1, 5, nil)
 	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e")))
-	var q *replicator.QuorumError
+	var q *replicator.Error
 	if !errors.Is(r.Err, replicator.ErrOutcomeUnknown) || !errors.As(r.Err, &q) {
 		t.Fatalf("err = %v", r.Err)
 	}
@@ -149,8 +149,7 @@ func TestErrorInOneOpChangesNothing(t *testing.T) {
 	}
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "c", "e"))
 	rid = w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "a", "e"), count(1, "c", 1))
-	var k *replicator.KindError
-	if r := w.nodes[1].replies[rid]; !errors.As(r.Err, &k) {
+	if r := w.nodes[1].replies[rid]; !errors.Is(r.Err, replicator.ErrKind) {
 		t.Errorf("err = %v", r.Err)
 	}
 	if got := w.nodes[1].core.Keys(""); !slices.Equal(got, []string{"c"}) {
@@ -177,8 +176,8 @@ func TestLimitsRefuseWritersAndKeepRemovalsPossible(t *testing.T) {
 		{[]operation.Op{removeFrom("a", "1234567890")}, ""},
 	} {
 		err := do(c.ops...)
-		var l *replicator.LimitError
-		if c.what == "" && err != nil || c.what != "" && (!errors.As(err, &l) || l.What != c.what || !errors.Is(err, replicator.ErrLimit)) {
+		var l *replicator.Error
+		if c.what == "" && err != nil || c.what != "" && (!errors.As(err, &l) || l.Limit != c.what || !errors.Is(err, replicator.ErrLimit)) {
 			t.Errorf("%d: %v, want %q", i, err, c.what)
 		}
 	}
@@ -219,9 +218,9 @@ func TestEveryLimitIsTypedAndCounted(t *testing.T) {
 	n := uint64(0)
 	refused := func(what string, level replicator.Level, fence replicator.Fence, ops ...operation.Op) {
 		t.Helper()
-		var l *replicator.LimitError
+		var l *replicator.Error
 		err := w.nodes[1].replies[w.update(1, level, fence, ops...)].Err
-		if !errors.As(err, &l) || l.What != what || !errors.Is(err, replicator.ErrLimit) {
+		if !errors.As(err, &l) || l.Limit != what || !errors.Is(err, replicator.ErrLimit) {
 			t.Errorf("%v, want %s", err, what)
 		}
 		if n++; w.nodes[1].core.Stats().LimitErrors != n {

@@ -32,15 +32,15 @@ type disk struct {
 
 // checkUnmixed fails if some of ops need the disk and some do not.
 func (dk *disk) checkUnmixed(ops []plannedOp) error {
-	var e replicator.MixedError
+	e := replicator.Error{Code: replicator.ErrMixed}
 	for i := range ops {
 		if dk.kept(ops[i].Key) {
-			e.Durable = ops[i].Key
+			e.Key = ops[i].Key
 		} else {
-			e.Memory = ops[i].Key
+			e.OtherKey = ops[i].Key
 		}
 	}
-	if e.Durable != "" && e.Memory != "" {
+	if e.Key != "" && e.OtherKey != "" {
 		return &e
 	}
 	return nil
@@ -65,7 +65,7 @@ func (dk *disk) checkStorable(key string) error {
 	if dk.failure == nil || !dk.kept(key) {
 		return nil
 	}
-	return &replicator.DiskError{Node: dk.cfg.Self, Key: key, Cause: dk.failure}
+	return &replicator.Error{Code: replicator.ErrDurable, Node: dk.cfg.Self, Key: key, Cause: dk.failure}
 }
 
 // storableAll reports whether all items of an entry can be stored.

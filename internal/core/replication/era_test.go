@@ -226,8 +226,8 @@ func eraWhileOthersWrite(t *testing.T, b blunder) string {
 			return v.(*entryMap).Set("ahead", "late", at)
 		}}, nil
 	}}
-	var stale *replicator.StaleError
-	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, fixed)); !errors.As(r.Err, &stale) || stale.Have.Time != ahead || stale.Node != 3 {
+	var stale *replicator.Error
+	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, fixed)); !errors.As(r.Err, &stale) || stale.Code != replicator.ErrStale || stale.Stamp.Time != ahead || stale.Node != 3 {
 		wrong = errors.Join(wrong, fmt.Errorf("a stamp below the one that was lifted: %v", r.Err))
 	}
 	w.cut = nil

@@ -78,8 +78,7 @@ func TestAReadOfALaterViewIsAnsweredInIt(t *testing.T) {
 	if r := w.reply(1, id); r.Err != nil {
 		t.Error(r.Err)
 	}
-	var fenced *replicator.FencedError
-	if r := w.reply(2, w.update(2, majority, replicator.Fence{Group: "g", Term: uint64(w.view.Epoch)}, addTo(2, "k", "e"))); !errors.As(r.Err, &fenced) {
+	if r := w.reply(2, w.update(2, majority, replicator.Fence{Group: "g", Term: uint64(w.view.Epoch)}, addTo(2, "k", "e"))); !errors.Is(r.Err, replicator.ErrFenced) {
 		t.Errorf("the former coordinator writes: %v", r.Err)
 	}
 }
@@ -109,8 +108,8 @@ func TestFencesOfTheApplicationHaveABound(t *testing.T) {
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{Group: "g", Term: most}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Error(r.Err)
 	}
-	var limit *replicator.LimitError
-	if r := w.reply(1, w.update(1, majority, replicator.Fence{Group: "h", Term: most + 1<<32}, addTo(1, "k", "e"))); !errors.As(r.Err, &limit) || limit.What != "FenceTerm" {
+	var limit *replicator.Error
+	if r := w.reply(1, w.update(1, majority, replicator.Fence{Group: "h", Term: most + 1<<32}, addTo(1, "k", "e"))); !errors.As(r.Err, &limit) || limit.Code != replicator.ErrLimit || limit.Limit != "FenceTerm" {
 		t.Errorf("err = %v", r.Err)
 	}
 }

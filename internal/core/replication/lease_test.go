@@ -138,19 +138,19 @@ func TestDeadlineWithoutALease(t *testing.T) {
 	w.run(time.Second)
 	start := w.now
 	r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e")))
-	var q *replicator.QuorumError
-	if !errors.As(r.Err, &q) || !q.NoLease || q.Got < q.Need || !errors.Is(r.Err, replicator.ErrOutcomeUnknown) || !errors.Is(r.Err, replicator.ErrNoLease) {
+	var q *replicator.Error
+	if !errors.As(r.Err, &q) || q.Code != replicator.ErrNoLease || q.Got < q.Need || !errors.Is(r.Err, replicator.ErrOutcomeUnknown) || !errors.Is(r.Err, replicator.ErrNoLease) {
 		t.Errorf("%+v", r.Err)
 	}
 	if took := w.now.Sub(start); took < 2*time.Second || took > 2010*time.Millisecond {
 		t.Errorf("took %v of 2 s", took)
 	}
 	w.cut = func(a, b gossip.NodeID) bool { return true }
-	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); !errors.As(r.Err, &q) || !q.NoLease || q.Got != 1 {
+	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); !errors.As(r.Err, &q) || q.Code != replicator.ErrNoLease || q.Got != 1 {
 		t.Errorf("%+v", r.Err)
 	}
 	delete(without, 1)
-	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); !errors.As(r.Err, &q) || q.NoLease || errors.Is(r.Err, replicator.ErrNoLease) {
+	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); !errors.As(r.Err, &q) || q.Code != replicator.ErrOutcomeUnknown || errors.Is(r.Err, replicator.ErrNoLease) {
 		t.Errorf("with a lease, and nobody there: %+v", r.Err)
 	}
 	if s := w.nodes[1].core.Stats(); s.LeaseErrors != 2 || s.QuorumErrors != 3 {
@@ -174,10 +174,9 @@ func TestRefusalsDoNotWaitForTheLease(t *testing.T) {
 	w := leased(t, 3, blunderNone, map[gossip.NodeID]bool{1: true})
 	w.reply(3, w.read(3, majority, replicator.Fence{Group: "g", Term: 7}, "k"))
 	w.run(time.Second)
-	var f *replicator.FencedError
 	rid := w.update(1, majority, replicator.Fence{Group: "g", Term: 5}, addTo(1, "k", "e"))
 	w.run(50 * time.Millisecond)
-	if r := w.nodes[1].replies[rid]; !errors.As(r.Err, &f) {
+	if r := w.nodes[1].replies[rid]; !errors.Is(r.Err, replicator.ErrFenced) {
 		t.Errorf("%+v", r)
 	}
 	if r := w.nodes[1].replies[w.update(1, replicator.To(4), replicator.Fence{}, addTo(1, "k", "e"))]; !errors.Is(r.Err, replicator.ErrTooFewMembers) {

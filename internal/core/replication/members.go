@@ -301,8 +301,8 @@ func targets(qs []quorum, have, up func(gossip.NodeID) bool) []gossip.NodeID {
 
 // shortfall returns the error of a request that did not reach its level: qs are its
 // quorums, have the nodes that answered.
-func shortfall(level replicator.Level, qs []quorum, have func(gossip.NodeID) bool) *replicator.QuorumError {
-	e := &replicator.QuorumError{Level: level, Need: qs[0].need, Got: qs[0].count(have)}
+func shortfall(level replicator.Level, qs []quorum, have func(gossip.NodeID) bool) *replicator.Error {
+	e := &replicator.Error{Code: replicator.ErrOutcomeUnknown, Level: level, Need: qs[0].need, Got: qs[0].count(have)}
 	for _, q := range qs {
 		for _, id := range q.members {
 			if !have(id) && !q.met(have) && !slices.Contains(e.Missing, id) {

@@ -270,8 +270,7 @@ func lostNack(t *testing.T, b blunder) string {
 	rid := w.update(1, majority, replicator.Fence{Group: "g", Term: 1}, addTo(1, "k", "e"))
 	w.run(20 * time.Millisecond)
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "other"))
-	var f *replicator.FencedError
-	if r := w.reply(1, rid); lost == 0 || !errors.As(r.Err, &f) {
+	if r := w.reply(1, rid); lost == 0 || !errors.Is(r.Err, replicator.ErrFenced) {
 		return fmt.Sprintf("%d answers lost; a refused write ended with %v", lost, r.Err)
 	}
 	return ""

@@ -129,16 +129,16 @@ func TestJoiningMembersDoNotCount(t *testing.T) {
 	if r := w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Errorf("all without the joining one: %v", r.Err)
 	}
-	var few *replicator.MembersError
-	if r := w.reply(1, w.update(1, replicator.To(4), replicator.Fence{}, addTo(1, "k", "f"))); !errors.As(r.Err, &few) || few.Have != 3 {
+	var few *replicator.Error
+	if r := w.reply(1, w.update(1, replicator.To(4), replicator.Fence{}, addTo(1, "k", "f"))); !errors.As(r.Err, &few) || few.Code != replicator.ErrTooFewMembers || few.Got != 3 {
 		t.Errorf("four of three voters: %v", r.Err)
 	}
 	w.cut = nil
 	w.settle(5 * time.Second)
 	w.cut = func(a, b gossip.NodeID) bool { return a == 4 || b == 4 }
 	w.setView(w.next(add(gossip.Up, 4)))
-	var q *replicator.QuorumError
-	if r := w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "g"))); !errors.As(r.Err, &q) || !slices.Equal(q.Missing, ids(4)) || q.Need != 4 || q.Got != 3 {
+	var q *replicator.Error
+	if r := w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "g"))); !errors.As(r.Err, &q) || q.Code != replicator.ErrOutcomeUnknown || !slices.Equal(q.Missing, ids(4)) || q.Need != 4 || q.Got != 3 {
 		t.Errorf("all without one that is up: %v", r.Err)
 	}
 }

@@ -137,7 +137,7 @@ func (rs *reads) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {
 		rs.fences.raise(replicator.Fence{Group: r.fence.Group, Term: m.Higher})
-		rs.table.finishRequest(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
+		rs.table.finishRequest(r, &replicator.Error{Code: replicator.ErrFenced, Fence: r.fence, Higher: m.Higher})
 		return
 	}
 	if len(m.Prints) != len(r.keys) || !took {

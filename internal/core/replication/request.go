@@ -72,7 +72,7 @@ type request struct {
 	// refusal of a stamp that is ahead, refused are the nodes that sent one
 	// (stamping.go).
 	fixed   map[string][]operation.Fixed
-	ahead   *replicator.AheadError
+	ahead   *replicator.Error
 	refused map[gossip.NodeID]bool
 
 	// Of a read: its keys, the nodes that were asked, the fingerprints that they hold,
@@ -129,25 +129,25 @@ func (tb *table) admitRequest(level replicator.Level, f replicator.Fence, keys i
 	l := &tb.cfg.Limits
 	if !level.Alone() {
 		if n := len(tb.members.voters); n == 0 || level.Need(n) > n {
-			return &replicator.MembersError{Level: level, Need: level.Need(n), Have: n}
+			return &replicator.Error{Code: replicator.ErrTooFewMembers, Level: level, Need: level.Need(n), Got: n}
 		}
 	}
 	switch {
 	case keys > l.RequestOps:
-		return &replicator.LimitError{What: "RequestOps", Limit: l.RequestOps, Had: keys}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "RequestOps", Max: l.RequestOps, Got: keys}
 	case len(tb.open) >= l.Pending:
-		return &replicator.LimitError{What: "Pending", Limit: l.Pending, Had: len(tb.open)}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "Pending", Max: l.Pending, Got: len(tb.open)}
 	case tb.barrier.fresh && len(tb.barrier.own) >= l.LogEntries:
-		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(tb.barrier.own)}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "LogEntries", Max: l.LogEntries, Got: len(tb.barrier.own)}
 	case tb.fences.full(f):
-		return &replicator.LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "FenceGroups", Max: l.FenceGroups, Got: l.FenceGroups}
 	case tb.fences.far(f.Term, tb.members.epoch, tb.members.epoch):
-		return &replicator.LimitError{What: "FenceTerm", Limit: int(tb.members.epoch.Generation()) + gossip.GenerationsAhead, Had: int(gossip.Epoch(f.Term).Generation())}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "FenceTerm", Max: int(tb.members.epoch.Generation()) + gossip.GenerationsAhead, Got: int(gossip.Epoch(f.Term).Generation())}
 	case len(f.Group) > groupBytesMax:
-		return &replicator.LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "fence group bytes", Max: groupBytesMax, Got: len(f.Group)}
 	}
 	if higher, ok := tb.fences.checkTerm(tb.cfg.Self, tb.members.epoch, f); !ok {
-		return &replicator.FencedError{Group: f.Group, Term: f.Term, Higher: higher}
+		return &replicator.Error{Code: replicator.ErrFenced, Fence: f, Higher: higher}
 	}
 	return nil
 }
@@ -294,10 +294,12 @@ func (tb *table) onLease(now clock.Instant) {
 // giveUp ends a request at its deadline.
 func (tb *table) giveUp(r *request) {
 	err := shortfall(r.level, tb.members.quorumsFor(r.level), tb.counts(r))
-	err.NoLease = !tb.hasLease()
+	if !tb.hasLease() {
+		err.Code = replicator.ErrNoLease
+	}
 	err.Unchanged = r.phase == stamping
 	switch {
-	case r.ahead != nil && !err.NoLease:
+	case r.ahead != nil && err.Code != replicator.ErrNoLease:
 		tb.finishRequest(r, r.ahead)
 		return
 	case !tb.counts(r)(tb.cfg.Self):

@@ -99,13 +99,13 @@ func TestReplacedWriterCompletesNothing(t *testing.T) {
 	}
 	w.cut = nil
 	r = w.reply(3, w.update(3, majority, old, setIn(3, "shards", "s3", "home3", 5, 3)))
-	var f *replicator.FencedError
-	if !errors.As(r.Err, &f) || f.Higher != 7 {
+	var f *replicator.Error
+	if !errors.As(r.Err, &f) || f.Code != replicator.ErrFenced || f.Higher != 7 {
 		t.Fatalf("err = %v", r.Err)
 	}
 	// It knows now, and is refused before anything is written.
 	rid := w.update(3, replicator.Local, old, setIn(3, "shards", "s4", "home3", 5, 4))
-	if r := w.nodes[3].replies[rid]; !errors.As(r.Err, &f) {
+	if r := w.nodes[3].replies[rid]; !errors.Is(r.Err, replicator.ErrFenced) {
 		t.Errorf("err = %v", r.Err)
 	}
 	if r := w.reply(1, w.update(1, majority, new, setIn(1, "shards", "s2", "home1", 7, 1))); r.Err != nil {
@@ -323,8 +323,7 @@ func TestNewcomersLearnTermsBeforeTheyCount(t *testing.T) {
 	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	w.nodes[3].core.fences.terms = nil // a writer that has seen no term
 	r := w.reply(3, w.update(3, majority, replicator.Fence{Group: "g", Term: 5}, addTo(3, "k", "e")))
-	var f *replicator.FencedError
-	if !errors.As(r.Err, &f) {
+	if !errors.Is(r.Err, replicator.ErrFenced) {
 		t.Errorf("err = %v", r.Err)
 	}
 }

@@ -186,7 +186,7 @@ func (ws *writes) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 // writeAbove carries out an update whose stamps have been asked for.
 func (ws *writes) writeAbove(now clock.Instant, r *request) {
 	if higher, ok := ws.fences.checkTerm(ws.cfg.Self, ws.members.epoch, r.fence); !ok {
-		ws.table.finishRequest(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
+		ws.table.finishRequest(r, &replicator.Error{Code: replicator.ErrFenced, Fence: r.fence, Higher: higher})
 		return
 	}
 	for i, a := range r.asks {
@@ -267,7 +267,7 @@ func (ws *writes) aboveAll(r *request, i int, p *operation.Plan) (Newest, error)
 // Stamps of the caller's
 //
 // A write under a stamp of its caller's wins or loses by that stamp. If a newer one
-// stands here, the update changes nothing and fails with StaleError. If a newer one
+// stands here, the update changes nothing and fails with ErrStale. If a newer one
 // stands at a replica that the write reaches, the acknowledgement carries it, and the
 // update fails too: the value stands here until the newer one arrives. A majority write
 // meets every value that was acknowledged at a majority before, so a nil error there
@@ -302,7 +302,7 @@ func (ws *writes) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 		case t >= timeMax:
 			return fmt.Errorf("%w: key %q: time %d is malformed", replicator.ErrAhead, op.Key, t)
 		case tooFar(t, wall):
-			return &replicator.AheadError{Key: op.Key, Stamp: t >> tickBits, Wall: wall, Node: ws.cfg.Self}
+			return &replicator.Error{Code: replicator.ErrAhead, Key: op.Key, Stamp: crdt.Stamp{Time: t}, Wall: wall, Node: ws.cfg.Self, Unchanged: true}
 		}
 		return nil
 	}
@@ -319,7 +319,7 @@ func (ws *writes) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 		}
 		have, val, deleted := standing(it.value, f.Entry)
 		if order := f.Stamp.Compare(have); order < 0 || order == 0 && (val != f.Value || deleted != f.Delete) {
-			return &replicator.StaleError{Key: op.Key, Entry: f.Entry, Have: have, Node: ws.cfg.Self}
+			return &replicator.Error{Code: replicator.ErrStale, Key: op.Key, Entry: f.Entry, Stamp: have, Node: ws.cfg.Self}
 		}
 	}
 	return nil
@@ -386,7 +386,7 @@ func (r *request) lost(ref *Refusal, at gossip.NodeID) error {
 	key := r.entry.Items[ref.Item].Key
 	for _, f := range r.fixed[key] {
 		if f.Entry == ref.Entry && !f.Yield && f.Stamp.Compare(ref.Have) < 0 {
-			return &replicator.StaleError{Key: key, Entry: f.Entry, Have: ref.Have, Node: at}
+			return &replicator.Error{Code: replicator.ErrStale, Key: key, Entry: f.Entry, Stamp: ref.Have, Node: at}
 		}
 	}
 	return nil
@@ -402,7 +402,7 @@ func (ws *writes) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 		r.refused = map[gossip.NodeID]bool{}
 	}
 	r.refused[at] = true
-	r.ahead = &replicator.AheadError{Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have.Time >> tickBits, Wall: ref.Wall, Node: at, Elsewhere: true}
+	r.ahead = &replicator.Error{Code: replicator.ErrAhead, Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have, Wall: ref.Wall, Node: at}
 	for _, id := range ws.table.missingAnswers(r) {
 		if !r.refused[id] {
 			return

@@ -89,7 +89,7 @@ func TestWriteThatLearnsNoStampsChangesNothing(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
 	w.cut = func(a, b gossip.NodeID) bool { return true }
 	r := w.reply(1, w.update(1, majority, replicator.Fence{}, stampRegister(1, "v")))
-	var q *replicator.QuorumError
+	var q *replicator.Error
 	if !errors.As(r.Err, &q) || !q.Unchanged || !errors.Is(r.Err, replicator.ErrOutcomeUnknown) {
 		t.Errorf("%v", r.Err)
 	}

@@ -117,7 +117,7 @@ func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 	for i := range ops {
 		op := &ops[i]
 		if len(op.Key) > l.KeyBytes {
-			return nil, &replicator.LimitError{What: "KeyBytes", Limit: l.KeyBytes, Had: len(op.Key)}
+			return nil, &replicator.Error{Code: replicator.ErrLimit, Limit: "KeyBytes", Max: l.KeyBytes, Got: len(op.Key)}
 		}
 		if err := ws.disk.checkStorable(op.Key); err != nil {
 			return nil, err
@@ -144,16 +144,16 @@ func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 			fresh++
 		}
 		if growth += p.Growth; p.Growth > 0 && size+p.Growth > l.ValueBytes {
-			return nil, &replicator.LimitError{What: "ValueBytes", Limit: l.ValueBytes, Had: size + p.Growth}
+			return nil, &replicator.Error{Code: replicator.ErrLimit, Limit: "ValueBytes", Max: l.ValueBytes, Got: size + p.Growth}
 		}
 	}
 	switch {
 	case fresh > 0 && ws.store.keys+fresh > l.Keys:
-		return nil, &replicator.LimitError{What: "Keys", Limit: l.Keys, Had: ws.store.keys + fresh}
+		return nil, &replicator.Error{Code: replicator.ErrLimit, Limit: "Keys", Max: l.Keys, Got: ws.store.keys + fresh}
 	case growth > l.RequestBytes:
-		return nil, &replicator.LimitError{What: "RequestBytes", Limit: l.RequestBytes, Had: growth}
+		return nil, &replicator.Error{Code: replicator.ErrLimit, Limit: "RequestBytes", Max: l.RequestBytes, Got: growth}
 	case growth > 0 && ws.store.bytes+growth > l.TotalBytes:
-		return nil, &replicator.LimitError{What: "TotalBytes", Limit: l.TotalBytes, Had: ws.store.bytes + growth}
+		return nil, &replicator.Error{Code: replicator.ErrLimit, Limit: "TotalBytes", Max: l.TotalBytes, Got: ws.store.bytes + growth}
 	}
 	return plans, nil
 }
@@ -371,7 +371,7 @@ func planOn(op *operation.Op, current crdt.Value) (p operation.Plan, err error) 
 			return p, fmt.Errorf("%w: key %q: %w", replicator.ErrPlan, op.Key, err)
 		}
 	} else if current.Kind() != op.Kind {
-		return p, &replicator.KindError{Key: op.Key, Have: current.Kind(), Want: op.Kind}
+		return p, &replicator.Error{Code: replicator.ErrKind, Key: op.Key, HaveKind: current.Kind(), WantKind: op.Kind}
 	}
 	if op.Plan == nil {
 		return p, nil
@@ -462,7 +462,7 @@ func (ws *writes) countsAnswer(p *peer, r *request, said []*Refusal) (counts boo
 			ws.refusedAhead(r, ref, p.id)
 		case ref.Higher > 0 && !ws.fences.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
 			ws.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
-			ws.table.finishRequest(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
+			ws.table.finishRequest(r, &replicator.Error{Code: replicator.ErrFenced, Fence: r.fence, Higher: ref.Higher})
 		}
 		counts = false
 	}

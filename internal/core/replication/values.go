@@ -120,7 +120,7 @@ func checkOwnDots(self gossip.NodeID, v crdt.Value) error {
 	most := uint64(ownDotsMax)
 	for writer, seq := range causal.Claims() {
 		if gossip.NodeID(writer) == self && seq >= most {
-			return &replicator.LimitError{What: "Dots", Limit: int(most), Had: int(seq)}
+			return &replicator.Error{Code: replicator.ErrLimit, Limit: "Dots", Max: int(most), Got: int(seq)}
 		}
 	}
 	return nil
@@ -147,10 +147,10 @@ func (vs *values) mergeNoting(p *peer, items []Item, note func(Refusal)) (ok boo
 		}
 		ok = false
 		e := TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()}
-		if ahead, is := err.(*replicator.AheadError); is {
+		if ahead, is := err.(*replicator.Error); is && ahead.Code == replicator.ErrAhead {
 			e.Kind = TraceAhead
 			vs.stats.Ahead++
-			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp << tickBits}, Wall: ahead.Wall})
+			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp.Time >> tickBits << tickBits}, Wall: ahead.Wall})
 		} else {
 			vs.stats.Refused++
 		}
@@ -207,13 +207,13 @@ func (vs *values) checkRoom(in *Item) error {
 	it := vs.store.get(in.Key)
 	switch {
 	case len(in.Key) > l.KeyBytes*2:
-		return &replicator.LimitError{What: "KeyBytes", Limit: 2 * l.KeyBytes, Had: len(in.Key)}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "KeyBytes", Max: 2 * l.KeyBytes, Got: len(in.Key)}
 	case it == nil && vs.store.keys >= 2*l.Keys:
-		return &replicator.LimitError{What: "Keys", Limit: 2 * l.Keys, Had: vs.store.keys}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "Keys", Max: 2 * l.Keys, Got: vs.store.keys}
 	case len(in.Bytes) > 2*l.ValueBytes || it != nil && it.bytes > 2*l.ValueBytes:
-		return &replicator.LimitError{What: "ValueBytes", Limit: 2 * l.ValueBytes, Had: len(in.Bytes)}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "ValueBytes", Max: 2 * l.ValueBytes, Got: len(in.Bytes)}
 	case vs.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
-		return &replicator.LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: vs.store.bytes}
+		return &replicator.Error{Code: replicator.ErrLimit, Limit: "TotalBytes", Max: 2 * l.TotalBytes, Got: vs.store.bytes}
 	}
 	return nil
 }
