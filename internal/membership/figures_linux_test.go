@@ -19,7 +19,7 @@ import (
 // figuresEnv names the file that gets the table of figures, in Markdown; without it
 // they are not measured. figuresRunsEnv is the number of runs, by default 30.
 //
-//	PEERAGE_FIGURES=/tmp/membership.md go test -run TestFigures -timeout 1h -v ./gossip
+//	PEERAGE_FIGURES=/tmp/membership.md go test -run TestFigures -timeout 1h -v ./internal/membership
 const (
 	figuresEnv     = "PEERAGE_FIGURES"
 	figuresRunsEnv = "PEERAGE_FIGURES_RUNS"

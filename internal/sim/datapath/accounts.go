@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// accounts are those of the senders to the shards here: sharding/accounts.go in production.
+// accounts are those of the senders to the shards here: internal/delivery/accounts.go in production.
 type accounts struct {
 	env  Env
 	self gossip.NodeID
