@@ -17,9 +17,9 @@ type clusters struct {
 	nextID gossip.NodeID
 	// epochs holds the highest epoch of each cluster that has yielded.
 	ended map[uint64]gossip.Epoch
-	// heirs holds to which cluster a lineage has yielded: if all nodes that learned of it
-	// have died, the rest may yield to another.
-	heirs map[lineageID]uint64
+	// heirs holds to which lineage a lineage has yielded. If all nodes that learned of it have
+	// died, the remaining nodes are a new lineage, and may yield to another cluster.
+	heirs map[lineageID]lineageID
 	// anew, if set, starts the next incarnation of a node whose view is beyond help.
 	anew func(n *simNode)
 	// lost holds since when nodes have had neither a lease nor a quorum.
@@ -46,7 +46,7 @@ func lineageOf(v *gossip.View) lineageID {
 
 // meetings returns a world without nodes in which clusters of one name may meet.
 func meetings(w *world) *clusters {
-	s := &clusters{w: w, nextID: 1000, ended: map[uint64]gossip.Epoch{}, heirs: map[lineageID]uint64{}, lost: map[gossip.NodeID]time.Duration{}}
+	s := &clusters{w: w, nextID: 1000, ended: map[uint64]gossip.Epoch{}, heirs: map[lineageID]lineageID{}, lost: map[gossip.NodeID]time.Duration{}}
 	s.tend()
 	return s
 }
@@ -112,11 +112,12 @@ func (s *clusters) tend() {
 	w.at(100*time.Millisecond, s.tend)
 }
 
-// beyondHelp reports whether a node has had no lease for long, and those that live are no
-// quorum of its view: package gossip ends such an incarnation after ReformAfter.
+// beyondHelp reports whether a node has had no lease for long, and the living members are no
+// quorum of its view, or of a proposed view that may have been decided. Package membership ends
+// such an incarnation after ReformAfter.
 func (s *clusters) beyondHelp(n *simNode, v *gossip.View) bool {
 	lives := func(id gossip.NodeID) bool { x := s.w.nodes[id]; return !x.down && x.removed == nil }
-	if s.w.holds(n) || n.paused || s.w.quorum(v, lives) {
+	if s.w.holds(n) || n.paused || s.w.quorum(v, lives) && !n.core.BeyondHelp() {
 		delete(s.lost, n.id)
 		return false
 	}
@@ -130,14 +131,15 @@ func (s *clusters) beyondHelp(n *simNode, v *gossip.View) bool {
 // that a cluster that admits nodes has a generation above theirs.
 func (s *clusters) judge(n *simNode, v *gossip.View) {
 	if f := v.Yields(); f != nil {
-		of := lineageOf(v)
-		if to, ok := s.heirs[of]; ok && to != f.Cluster {
-			s.w.fail("cluster %x yields to %x and to %x", v.Cluster, to, f.Cluster)
+		of, heir := lineageOf(v), s.lineageMet(f)
+		if to, ok := s.heirs[of]; ok && to.cluster != f.Cluster {
+			s.w.fail("cluster %x yields to %x and to %x", v.Cluster, to.cluster, f.Cluster)
+		} else if !ok {
+			s.heirs[of] = heir
 		}
-		s.heirs[of] = f.Cluster
 		s.ended[v.Cluster] = max(s.ended[v.Cluster], v.Epoch)
-		for at, hops := f.Cluster, 0; at != 0 && of.takeover == 0; at, hops = s.heirs[lineageID{cluster: at}], hops+1 {
-			if at == v.Cluster || hops > 16 {
+		for at, hops := s.heirs[of], 0; at.cluster != 0; at, hops = s.heirs[at], hops+1 {
+			if at == of || hops > 16 {
 				s.w.fail("cluster %x yields to itself by way of other clusters", v.Cluster)
 			}
 		}
@@ -147,6 +149,18 @@ func (s *clusters) judge(n *simNode, v *gossip.View) {
 			}
 		}
 	}
+}
+
+// lineageMet returns the lineage of another cluster that the listed nodes belong to.
+func (s *clusters) lineageMet(f *gossip.Foreign) lineageID {
+	for _, listed := range f.Nodes {
+		if n := s.w.nodes[listed.ID]; n != nil {
+			if v := n.core.View(); v != nil && v.Cluster == f.Cluster {
+				return lineageOf(v)
+			}
+		}
+	}
+	return lineageID{cluster: f.Cluster}
 }
 
 // restart ends an incarnation and starts the next one, as package gossip does.
