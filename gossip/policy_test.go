@@ -38,3 +38,12 @@ func TestBrokenPoliciesAreCaught(t *testing.T) {
 		}
 	}
 }
+
+// A takeover's epoch is above those of a generation opened in order, below the next
+// generation, and of the same generation.
+func TestTakeoverEpoch(t *testing.T) {
+	e := TakeoverEpoch(7)
+	if e.Generation() != 7 || e <= FirstEpoch(7)+65534 || e >= FirstEpoch(8) {
+		t.Errorf("the takeover opens %v", e)
+	}
+}

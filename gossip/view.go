@@ -53,8 +53,13 @@ func (e *Epoch) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FirstEpoch returns the first epoch of a generation that a takeover opens.
+// FirstEpoch returns the first epoch of a generation that a view opens in order.
 func FirstEpoch(generation uint32) Epoch { return Epoch(generation)<<32 | 1 }
+
+// TakeoverEpoch returns the first epoch of a generation that an emergency takeover opens. It
+// lies above FirstEpoch and the 65,535 views after it: a leader that has died may have opened
+// the same generation in order, and no living member has learned of it.
+func TakeoverEpoch(generation uint32) Epoch { return FirstEpoch(generation) | 1<<16 }
 
 // FormingEpoch returns the first epoch of a cluster that is formed in a millisecond, 0 to
 // 999, of a second: 2^21 views, one every half microsecond, may follow before the first

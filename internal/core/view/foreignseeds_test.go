@@ -141,6 +141,15 @@ func (p *party) heal() {
 	}
 }
 
+// A leader opens a generation, as half of the voters with the most senior one, and dies before
+// the other member learns of it. The takeover by that member opens the same generation, under
+// another epoch.
+func TestATakeoverReusesNoEpochOfADeadLeader(t *testing.T) {
+	if wrong := playParty(1643, noMutant, map[string]int{}); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
 // TestClustersMeetUnderFaults: clusters of one name that start apart end in one, despite
 // losses, delays and kills; none yields to one that has yielded to it, and the remaining
 // one has a generation above all other clusters.

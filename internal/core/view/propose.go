@@ -92,13 +92,14 @@ func (o *leadership) carryAttempt(a *attempt) {
 
 // takeOver proposes the view of an emergency takeover: the members that answered, in a
 // generation above all generations met, so that no epoch, term or token of the dead
-// members is ever used again.
+// members is ever used again. A dead leader may have opened that very generation in order
+// before any other member learned of it, so the epoch is above those of such views.
 func (o *leadership) takeOver(answered map[gossip.NodeID]bool) {
 	generation := o.generation + 1
 	if o.mutant == mutantViewGeneration {
 		generation = o.view.Epoch.Generation() + 1
 	}
-	next := &gossip.View{Cluster: o.view.Cluster, Origin: o.view.Origin, Epoch: gossip.FirstEpoch(generation), Standing: o.view.Standing, TokensFrom: o.view.TokensFrom, Foreign: o.view.Foreign}
+	next := &gossip.View{Cluster: o.view.Cluster, Origin: o.view.Origin, Epoch: gossip.TakeoverEpoch(generation), Standing: o.view.Standing, TokensFrom: o.view.TokensFrom, Foreign: o.view.Foreign}
 	if o.mutant == mutantEmergencyNextEpoch {
 		next.Epoch = o.view.Epoch + 1
 	}
