@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// queries are the questions of this node that are out, and those of others that
-// are being answered.
+// queries are the queries of this node in flight, and those of other nodes that are being
+// answered.
 type queries struct {
 	mu   sync.Mutex
 	last uint64
@@ -34,8 +34,8 @@ func (q *queries) begin(nodes int) (id uint64, answers <-chan answered, end func
 	defer q.mu.Unlock()
 	q.last++
 	id = q.last
-	// Room for every node's answer, and for one doubled by a resend: what finds none
-	// says nothing new.
+	// Room for every node's answer, and for one doubled by a resend: an answer without room
+	// is a duplicate.
 	ch := make(chan answered, 2*nodes)
 	if q.open == nil {
 		q.open = map[uint64]chan answered{}
@@ -98,7 +98,7 @@ func (s *service) handleQuery(from gossip.NodeID, m protocol.Message) {
 	}
 }
 
-// answer tells what this node knows.
+// answer answers a query from the state of this node.
 func (s *service) answer(q *protocol.Query) *protocol.Answer {
 	a := &protocol.Answer{Head: protocol.Head{Type: q.Type}, ID: q.ID}
 	s.mu.Lock()

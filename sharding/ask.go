@@ -113,7 +113,7 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 	return resp, err
 }
 
-// whyLate says the obstacle of an ask when its context ended.
+// whyLate returns the obstacle of an ask when its context ended.
 func (p *path[Req, Resp]) whyLate(at gossip.NodeID, err error) error {
 	inc := p.now.Load()
 	switch {
@@ -133,7 +133,7 @@ type replies[Req, Resp any] struct {
 	inc *incarnation
 }
 
-// Cancelled reports whether the asker is known to have given up.
+// Cancelled reports whether the asker has given up, as far as this node has learned.
 func (r *replies[Req, Resp]) Cancelled(to activation.ReplyTo) bool {
 	if to.Node == r.inc.self {
 		return !r.p.calls.Waits(to.Call)
@@ -161,7 +161,7 @@ func (r *replies[Req, Resp]) Reply(to activation.ReplyTo, resp Resp, err error) 
 // away sends the answer to an asker on another node.
 func (r *replies[Req, Resp]) away(to activation.ReplyTo, resp Resp, err error) {
 	if err == activation.ErrExpired {
-		// The asker's own clock has told it.
+		// The asker has given up by its own clock.
 		return
 	}
 	buf := r.p.frames.Get().(*[]byte)
@@ -225,9 +225,9 @@ func decodeAnswer[Resp any](codec Codec[Resp], payload []byte) (resp Resp, err e
 	return resp, err
 }
 
-// callOff tells the home of an ask that its asker has given up. A deadline needs no
-// telling, it has travelled with the ask. The news may be lost: then the ask is
-// handled for nobody.
+// callOff informs the home of an ask that its asker has given up. A deadline has travelled
+// with the ask and needs no message. If the message is lost, the ask is handled, and its
+// answer dropped.
 func (p *path[Req, Resp]) callOff(at gossip.NodeID, call uint64, why error) {
 	inc := p.now.Load()
 	if inc == nil || at == 0 || at == inc.self || !errors.Is(why, context.Canceled) {

@@ -24,7 +24,7 @@ func (e *extractor) locate(id string) (s ShardID, ok bool) {
 	return s, s != noShard
 }
 
-// ofHashed is of for an id whose hash is known.
+// ofHashed is of for an id whose hash has been computed.
 func (e *extractor) ofHashed(id string, hash uint64) ShardID {
 	if e.custom == nil {
 		return ShardID(hash % uint64(e.shards))

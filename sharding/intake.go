@@ -7,10 +7,10 @@ import (
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
-// Requests come in blocks: all that one read of a connection brought. What a block is
-// worth is that its parts share what a request alone would pay for itself: the look-up
-// of the type, the counters, the memory for payloads, the run queues of entities and the
-// goroutines behind them. So the way of a request from the connection to the mailbox is
+// Requests come in blocks: all that one read of a connection returned. The requests of a block
+// share the costs that each would have alone: the look-up of the type, the counters, the
+// memory for payloads, the run queues of entities and the goroutines behind them. So the way
+// of a request from the connection to the mailbox is
 //
 //	transport  reads as much as has come, hands out frames where they lie
 //	block      looks the type up, once for a run of requests of one type
@@ -142,13 +142,13 @@ func failCall[Req, Resp any](p *path[Req, Resp], inc *incarnation, to activation
 	}
 }
 
-// slab is memory for small payloads that come one behind the other. Whoever keeps one of
-// them keeps all that lies beside it, at most slabBytes.
+// slab is memory for small payloads that come one behind the other. A payload that is kept
+// keeps the whole slab, at most slabBytes.
 type slab struct{ free []byte }
 
 const (
 	slabBytes = 1 << 10
-	// slabMost is the largest payload that shares memory with others.
+	// slabMost is the largest payload that shares memory with its neighbours.
 	slabMost = slabBytes / 4
 )
 

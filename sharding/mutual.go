@@ -11,14 +11,14 @@ import (
 
 // mutualAsks are the asks of entities on this node that have no answer yet, of all types,
 // as pairs of hashes: asker, asked. An ask of the reverse pair most probably waits for the
-// one that is known, and that one for it. It may not: a handler need not wait for its ask.
-// So it is logged and counted, and goes on.
+// open one, and the open one for it. This is not certain, since a handler need not wait for
+// its ask. So the ask is logged and counted, and continues.
 type mutualAsks struct {
-	// known is the number of pairs, for the look of messages' ways.
+	// known is the number of pairs; messages read it without the mutex.
 	known atomic.Int32
 	mu    sync.Mutex
 	pairs map[[2]uint64]int
-	// said bounds the log.
+	// said limits the rate of the log.
 	said loglimit.Budget
 }
 

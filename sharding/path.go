@@ -105,7 +105,7 @@ type path[Req, Resp any] struct {
 	host atomic.Pointer[activation.Host[*Context, Req, Resp]]
 	// senders are the nodes' Senders, so that messages from outside entities share one.
 	senders [64]atomic.Pointer[activation.Sender]
-	// gone are the asks of other nodes that nobody waits for any more.
+	// gone are the asks of other nodes whose askers have given up.
 	gone   delivery.CancelledAsks
 	frames sync.Pool
 	// intakes are those that no reader has.
@@ -262,8 +262,8 @@ func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *activation.Shard[*C
 	return true, delivery.GaveUp(ErrMailboxFull, ctx.Err())
 }
 
-// isControl asks a type whether a request is a control message. A function that panics
-// says no, as it does at the home, where the panic is counted.
+// isControl reports whether a request is a control message of its type. If the type's function
+// panics, it is none, as at the home, where the panic is counted.
 func isControl[Req any](control func(Req) bool, req Req) (is bool) {
 	defer func() {
 		if recover() != nil {
@@ -328,7 +328,7 @@ func (p *path[Req, Resp]) appendPayload(b []byte, req Req) ([]byte, error) {
 	return b, nil
 }
 
-// codecError says what the codec complained of; it matches ErrCodec.
+// codecError wraps an error of the codec; it matches ErrCodec.
 type codecError struct{ cause error }
 
 func (e *codecError) Error() string   { return ErrCodec.Error() + ": " + e.cause.Error() }
@@ -445,7 +445,7 @@ func (p *path[Req, Resp]) sender(from gossip.NodeID, q *frames.Request) *activat
 	return known
 }
 
-// fail ends a request that is not handled: its asker is told, or it is counted.
+// fail ends a request that is not handled: its asker receives the error, or it is counted.
 func (p *path[Req, Resp]) fail(from gossip.NodeID, q *frames.Request, c frames.Code, why delivery.Reason, text string) {
 	if q.Reliable != nil {
 		p.RejectReliable(from, q, c, text)
@@ -463,8 +463,8 @@ func decode[T any](c Codec[T], payload []byte) (v T, err error) {
 	return c.Decode(payload)
 }
 
-// encode keeps a codec that panics from taking down the home of an entity, whose answer
-// nobody else stands behind, and an ask from being left open.
+// encode turns a panic of the codec into an error. Otherwise the panic would end the goroutine
+// of an entity, and leave an ask open.
 func encode[T any](c Codec[T], b []byte, v T) (out []byte, err error) {
 	defer codecPanicked(&err)
 	return c.Append(b, v)

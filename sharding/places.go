@@ -36,8 +36,8 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 		if uint32(shard) >= info.shards {
 			return fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, info.shards, shard)
 		}
-		// Wishes are remembered by all nodes of the role, so one for a name that nobody can
-		// have is refused.
+		// All nodes of the role keep the wishes, so one for a name that no node can have is
+		// refused.
 		if len(name) > view.NameBytesMax {
 			return &TypeError{Type: typ, Wrong: []string{fmt.Sprintf("the name of a node has at most %d bytes, that for shard %v has %d", view.NameBytesMax, shard, len(name))}}
 		}
@@ -49,7 +49,7 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 	return placer.Place(ctx, typ, wanted)
 }
 
-// unknownHere is ErrUnknownType of what this node would have to know.
+// unknownHere is ErrUnknownType for a type that this node has not registered.
 func unknownHere(typ string) error { return fmt.Errorf("%w: %q on this node", ErrUnknownType, typ) }
 
 // serving returns what serves a registered type now.

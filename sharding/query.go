@@ -157,7 +157,8 @@ type Location struct {
 //
 // It fails with ErrNoAnswer if this node has the shard's home on record, and that node does
 // not answer: the Location then names that node, without a token. It fails with ErrNoHome
-// if no node is known to run the shard: the error then names the nodes that did not answer.
+// if no answer names a node that runs the shard: the error then names the nodes that did not
+// answer.
 // Where gives the shard no home, but a message to the entity would. Otherwise it fails as
 // Cluster does, and with ErrBadID and ErrNoShard.
 func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err error) {
@@ -191,7 +192,7 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err e
 	return at, nil
 }
 
-// nowhere is the answer of Where when no node said that it has the shard.
+// nowhere is the answer of Where when no node reports the shard.
 func nowhere(at Location, failed []NodeFailure) (Location, error) {
 	err := fmt.Errorf("%w: shard %v", ErrNoHome, at.Shard)
 	for _, f := range failed {
@@ -243,7 +244,7 @@ func (s *service) collect(ctx context.Context, v *gossip.View, q *protocol.Query
 	for len(answers) < len(v.Members) {
 		for i := range v.Members {
 			if n := v.Members[i].ID; ask && n != s.cfg.Self.ID && answers[n] == nil {
-				// What cannot be sent now may be sent the next time.
+				// A query that cannot be sent now may be sent the next time.
 				_ = s.cfg.Links.Send(n, transport.Control, transport.KindCoordinator, frame)
 			}
 		}

@@ -190,7 +190,7 @@ func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (S
 	return f.shard, slices.Clone(b), nil
 }
 
-// confirmer turns what the core says into what the application is told.
+// confirmer calls the application for the effects of the core.
 func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable.Done) {
 	if tell == nil {
 		return nil

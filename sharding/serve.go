@@ -164,8 +164,8 @@ func (p *path[Req, Resp]) stopShard(shard ShardID, token Token, within time.Dura
 	done(activation.Stopped{Shard: shard, Token: token})
 }
 
-// abandon drops all instances here. The asks that their handlers hold fail at
-// once: the handlers' own answers would not count.
+// abandon drops all instances here. The asks that their handlers hold fail
+// immediately: the handlers' own answers would not count.
 func (p *path[Req, Resp]) abandon() {
 	inc, h := p.now.Load(), p.host.Load()
 	if inc == nil || h == nil {
@@ -234,7 +234,7 @@ func (p *path[Req, Resp]) lost(peer gossip.NodeID) {
 	if inc == nil {
 		return
 	}
-	// First the routes: an ask that fails may be made again at once.
+	// First the routes: an ask that fails may be repeated immediately.
 	p.OnPeerLost(inc.Incarnation, peer)
 	p.failLost(peer)
 }

@@ -57,9 +57,9 @@ func (sh *shell) warnMessages(t *traceLine) {
 		"type", sh.info.name, "node", t.node, "coordinator", sh.s.cfg.Self.ID, "differ", t.detail)
 }
 
-// greet tells the members outside the type's role what a coordinator goes by: one
-// that coordinates the type for another role refuses it, and says so. The two would
-// never meet otherwise, and there would be two of each entity.
+// greet sends a coordinator's settings to the members outside the type's role. A member that
+// coordinates the type for another role refuses them with an answer. Otherwise the two would
+// never meet, and each entity would have two instances.
 func (sh *shell) greet() {
 	v := sh.view.Load()
 	if sh.office() == 0 {
@@ -91,7 +91,7 @@ func (sh *shell) greet() {
 
 // declines returns the answer to a message for a coordinator that this node does not
 // have for the sender's role, nil if it is no such message. A nil shell is that of a
-// type of which this node knows nothing.
+// type that this node has never met.
 func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 	r, is := m.(*protocol.Register)
 	if !is || sh != nil && sh.coord != nil && sh.info.role == r.Settings.Role {
@@ -105,7 +105,7 @@ func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 // its role is logged once.
 func (s *service) decline(from gossip.NodeID, m protocol.Message) {
 	if d := s.promise(from, m); d != nil {
-		// Lost, it is said again when the region registers again.
+		// If it is lost, it is sent again when the region registers again.
 		_ = s.cfg.Links.Send(from, transport.Control, transport.KindCoordinator, protocol.Append(nil, d))
 	}
 }

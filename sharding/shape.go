@@ -13,12 +13,12 @@ import (
 )
 
 // shapesOf returns the fingerprints of a type's messages as their codecs write them. Nodes
-// compare them: in what differs, a field that only one node has arrives empty at the others.
+// compare them: where they differ, a field that only one node has arrives empty elsewhere.
 func shapesOf[Req, Resp any](req Codec[Req], resp Codec[Resp]) protocol.Shapes {
 	return protocol.Shapes{Requests: fingerprintOf(shapeOf(req)), Responses: fingerprintOf(shapeOf(resp))}
 }
 
-// fingerprintOf is zero for a shape that is not known.
+// fingerprintOf is zero for a shape that cannot be determined.
 func fingerprintOf(shape string) uint64 {
 	if shape == "" {
 		return 0
@@ -56,7 +56,7 @@ func (l Lossy[T]) shape() string { return shapeOf(l.codec()) }
 
 func (c kindCodec[T, K]) shape() string { return shapeOf(c.codec) }
 
-// shape is "" if that of a kind is not known.
+// shape is "" if that of a kind cannot be determined.
 func (k Kinds[T]) shape() string {
 	var b strings.Builder
 	for _, number := range k.numbers() {

@@ -141,7 +141,7 @@ func (s *service) serve(p dataPath) {
 	}
 	info := p.describe()
 	if old := s.shells[info.name]; old != nil {
-		// Others knew the type before we did.
+		// Other nodes ran the type before this one registered it.
 		old.retire()
 	}
 	paths := maps.Clone(*s.paths.Load())
@@ -187,8 +187,8 @@ func (s *service) PeerLost(id gossip.NodeID, c transport.Class) {
 	}
 }
 
-// hearing notes whether a peer is heard of, and tells the coordinators: they move
-// nothing while someone is silent.
+// hearing notes whether a peer responds, and informs the coordinators: they move nothing
+// while a member is silent.
 func (s *service) hearing(id gossip.NodeID, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

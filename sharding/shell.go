@@ -23,8 +23,8 @@ import (
 type shell struct {
 	s    *service
 	info typeInfo
-	// path is nil for a type that others run and this node does not know: its region
-	// answers a census and hosts nothing.
+	// path is nil for a type that only other nodes run: its region answers a census and
+	// hosts nothing.
 	path  dataPath
 	inc   *incarnation
 	inbox *eventqueue.Queue
@@ -48,7 +48,7 @@ type shell struct {
 	warnedFar bool
 	// inOffice is the term of the office that the coordinator holds, 0 for none.
 	inOffice atomic.Uint64
-	// greeted are the members outside the role that were told our settings, up to view
+	// greeted are the members outside the role that have been sent our settings, up to view
 	// greetedIn.
 	greeted   map[gossip.NodeID]bool
 	greetedIn gossip.Epoch
@@ -57,7 +57,7 @@ type shell struct {
 
 	view       atomic.Pointer[gossip.View]
 	registered atomic.Bool
-	// elected is the coordinator's node, as far as this one knows.
+	// elected is the coordinator's node by this node's view and declines.
 	elected atomic.Uint64
 	// refused is why the coordinator does not register this node, nil if it does.
 	refused atomic.Pointer[string]
@@ -171,8 +171,8 @@ func (sh *shell) tick() {
 	sh.settle()
 }
 
-// handle gives one event to the cores that it concerns, and what they say to
-// each other in turn.
+// handle gives one event to the cores that it concerns, then the messages that they send to
+// each other.
 func (sh *shell) handle(ev any) {
 	switch ev := ev.(type) {
 	case viewChanged:
@@ -210,7 +210,7 @@ func (sh *shell) receive(from gossip.NodeID, m protocol.Message) {
 	sh.stepRegion(region.Received{From: from, Msg: m})
 }
 
-// settle delivers what the cores of this node said to each other.
+// settle delivers the messages that the cores of this node sent to each other.
 func (sh *shell) settle() {
 	for len(sh.loopback) > 0 {
 		m := sh.loopback[0]
@@ -290,7 +290,7 @@ func (sh *shell) send(to gossip.NodeID, m protocol.Message) {
 		}
 		return
 	}
-	// Not queued is as good as lost: the cores repeat what is not answered.
+	// Ignore send errors: the cores retransmit until acknowledged.
 	_ = sh.s.cfg.Links.Send(to, transport.Control, transport.KindCoordinator, protocol.Append(nil, m))
 }
 
@@ -406,7 +406,7 @@ func (sh *shell) noteFar(t *traceLine) {
 	}
 }
 
-// double tells of a shard that lives on two nodes: the lower token is told to stop.
+// double logs that a shard lives on two nodes: the one with the lower token must stop.
 func (sh *shell) double(t *traceLine) {
 	if sh.path != nil {
 		sh.path.base().counters.duplicates.Add(1)

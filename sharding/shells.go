@@ -18,7 +18,7 @@ import (
 	"github.com/peerage-go/peerage/internal/statetransfer"
 )
 
-// typesMax bounds the types that others can make this node know.
+// typesMax bounds the types for which other nodes can make this node start a shell.
 const typesMax = 1024
 
 // newShell makes the shell of a type; called with the mutex.
@@ -56,7 +56,7 @@ func (s *service) newShell(info typeInfo, p dataPath) *shell {
 	return sh
 }
 
-// begin starts a shell with what is known already; called with the mutex.
+// begin starts a shell with the present view and lease; called with the mutex.
 func (s *service) begin(sh *shell) {
 	if s.view != nil {
 		sh.inbox.Put(viewChanged{s.view})
@@ -128,9 +128,9 @@ func (sh *shell) members() (m daemon.Members) {
 	return m
 }
 
-// shellFor returns the shell that a message is for. A node must answer the census
-// of a type that it does not know, since it might have known it: it gets a region
-// that hosts nothing.
+// shellFor returns the shell that a message is for. A node must answer the census of a type
+// that it has not registered, since a former registration may have hosted shards: it gets a
+// region that hosts nothing.
 func (s *service) shellFor(m protocol.Message) *shell {
 	typ := m.Header().Type
 	s.mu.Lock()
@@ -143,7 +143,7 @@ func (s *service) shellFor(m protocol.Message) *shell {
 	return s.addForeign(typ, census.Role)
 }
 
-// retire ends a shell whose type has become known; called with the mutex.
+// retire ends the shell of a type that is now registered; called with the mutex.
 func (sh *shell) retire() {
 	sh.inbox.CloseWith(stop{})
 	<-sh.ended

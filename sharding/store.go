@@ -11,7 +11,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// storeTimeout bounds one read or write; what is not known by then is tried again.
+// storeTimeout bounds one read or write; one of unknown outcome is tried again.
 const storeTimeout = 500 * time.Millisecond
 
 func (sh *shell) stepCoordinator(ev coordinator.Event) {

@@ -277,7 +277,7 @@ func (t *Type[Req, Resp]) withDefaults() {
 	t.Limits = t.Limits.withDefaults()
 }
 
-// keeps says what the nodes that host must agree on about what is kept of entities.
+// keeps describes how entities are kept, on which all hosting nodes must agree.
 func (t *Type[Req, Resp]) keeps() string {
 	if t.New == nil {
 		return ""
@@ -293,7 +293,7 @@ func (t *Type[Req, Resp]) keeps() string {
 	return said
 }
 
-// Validate reports everything that is wrong with the type at once.
+// Validate reports all problems of the type in one error.
 func (t *Type[Req, Resp]) Validate() error {
 	var wrong []string
 	check := func(ok bool, format string, args ...any) {

@@ -54,7 +54,7 @@ func newPair(ctx context.Context) *pair {
 }
 
 // States arrive although frames are lost. A state that is too large is counted as lost, and
-// the others arrive.
+// the remaining ones arrive.
 func TestStatesReachTheNewHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t.Context())

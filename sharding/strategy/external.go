@@ -48,8 +48,8 @@ func (e External) Rebalance(s *State) []ShardID {
 	return out[:min(len(out), cmp.Or(e.Limit, 1000))]
 }
 
-// wanted returns the region where the application wants a shard, nil if it did
-// not say, or if that region can take none. Of two of one name the more senior
+// wanted returns the region where the application wants a shard. It is nil if the application
+// has named none, or if that region can take none. Of two regions of one name the more senior
 // counts.
 func (s *State) wanted(shard ShardID) *Region {
 	name, said := s.Wanted[shard]

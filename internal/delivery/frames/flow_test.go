@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// What a handoff relies on is one flow: requests to a shard, what is refused of them, the
+// A handoff relies on one flow: requests to a shard, what is refused of them, the
 // shard's markers and their answers.
 func TestFramesOfAShardAreOneFlow(t *testing.T) {
 	token := strategy.Token{Term: 3, Seq: 4}
