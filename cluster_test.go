@@ -63,7 +63,7 @@ func inBubble(t *testing.T, nodes int, test func(*cluster)) {
 }
 
 func pass(d time.Duration) {
-	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due at once
+	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due immediately
 		<-time.After(d)
 	}
 }
@@ -198,7 +198,8 @@ func TestRemovedNodeComesBackAsANewIncarnation(t *testing.T) {
 	})
 }
 
-// With RejoinAfter negative a removed node stays out, says so, and can be closed.
+// With a negative RejoinAfter a removed node stays out, its Regions return ErrNotReady, and
+// it can be closed.
 func TestARemovedNodeThatIsNotToComeBack(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		out := c.addWith(3, func(c *peerage.Config) { c.RejoinAfter = -1 }, nil)
@@ -239,7 +240,7 @@ func TestShutdownHandsEverythingOver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The coordinator and leader goes while others ask.
+		// The coordinator and leader leaves while other nodes ask.
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		done := make(chan error)
@@ -261,7 +262,7 @@ func TestShutdownHandsEverythingOver(t *testing.T) {
 	})
 }
 
-func TestLastNodeShutsDownAtOnce(t *testing.T) {
+func TestLastNodeShutsDownImmediately(t *testing.T) {
 	inBubble(t, 1, func(c *cluster) {
 		if _, err := c.nodes[0].ask("x", 1); err != nil {
 			t.Fatal(err)
@@ -279,7 +280,7 @@ func TestLastNodeShutsDownAtOnce(t *testing.T) {
 // ids of the counters that tests ask: they lie in all shards.
 const ids = 60
 
-// askAll adds one to every counter, from one node, and returns what all answered.
+// askAll adds one to every counter, from one node, and returns the answers.
 func (c *cluster) askAll(from *member) (got [ids]tally) {
 	c.t.Helper()
 	for i := range ids {
@@ -292,7 +293,7 @@ func (c *cluster) askAll(from *member) (got [ids]tally) {
 }
 
 // A45: the survivor serves all shards.
-func TestAllButOneCrashAtOnce(t *testing.T) {
+func TestAllButOneCrashTogether(t *testing.T) {
 	for n := 2; n <= 9; n++ {
 		inBubble(t, n, func(c *cluster) {
 			c.askAll(c.nodes[0])
@@ -312,8 +313,8 @@ func TestAllButOneCrashAtOnce(t *testing.T) {
 	}
 }
 
-// A46: the most senior of those that are left, again and again. What lived on another
-// node lives on there.
+// A46: the most senior remaining node ends, again and again. Entities of other nodes
+// continue there.
 func TestAllButOneCrashOneAfterAnother(t *testing.T) {
 	inBubble(t, 9, func(c *cluster) {
 		left := c.nodes

@@ -17,8 +17,8 @@ type placed struct{ node *peerage.Node }
 
 func (w placed) Handle(*sharding.Context, int) (int, error) { return int(w.node.Self().ID), nil }
 
-// sent sums what a node has sent between nodes, framing included, but for what
-// applications tell each other.
+// sent sums the bytes that a node has sent to other nodes, framing included, without the
+// messages of applications.
 func sent(t *testing.T, r *prometheus.Registry) (bytes int) {
 	t.Helper()
 	families, err := r.Gather()
@@ -42,8 +42,8 @@ func sent(t *testing.T, r *prometheus.Registry) (bytes int) {
 	return bytes
 }
 
-// coldStart has every one of ten nodes ask every shard of a type that was never used,
-// all at once, and returns what that cost in bytes, and until the last answer.
+// coldStart lets each of ten nodes ask every shard of an unused type, all at the same time,
+// and returns the bytes that this cost and the time until the last answer.
 func coldStart(t *testing.T, shards int) (bytes int, took time.Duration) {
 	const nodes = 10
 	inBubble(t, 0, func(c *cluster) {
@@ -88,7 +88,7 @@ func coldStart(t *testing.T, shards int) (bytes int, took time.Duration) {
 		}
 		asks.Wait()
 		took = time.Since(begin)
-		pass(100 * time.Millisecond) // what was written is everywhere
+		pass(100 * time.Millisecond) // every replica has the writes
 		bytes = total() - before
 		on := map[int]int{}
 		for s := range shards {
@@ -108,10 +108,10 @@ func coldStart(t *testing.T, shards int) (bytes int, took time.Duration) {
 	return bytes, took
 }
 
-// A28: a thousand shards on ten nodes, from cold, asked for by everybody at once. It
-// costs bytes in proportion to shards and nodes: each node learns each home once, and
-// each replica takes each record once. The last answer comes after a few round trips,
-// or after one repetition, when so many ask that the coordinator's inbox was full.
+// A28: a thousand shards on ten nodes, from cold, asked for by all nodes at the same time.
+// The bytes are in proportion to shards and nodes: each node receives each home once, and
+// each replica each record once. The last answer arrives after a few round trips, or after
+// one retransmission, if the coordinator's inbox was full.
 func TestA28ThousandShardsFromCold(t *testing.T) {
 	per := func(shards int) int {
 		bytes, took := coldStart(t, shards)

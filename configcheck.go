@@ -1,13 +1,11 @@
 package peerage
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/peerage-go/peerage/internal/membership"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
@@ -41,7 +39,7 @@ func (e *ConfigError) Error() string {
 // file or socket.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	all := slices.Concat(membershipProblems(c.membershipToCheck().Validate()), c.dataProblems(), c.nodeProblems())
+	all := append(problemsOf(c.membershipToCheck().Check), append(c.dataProblems(), c.nodeProblems()...)...)
 	if len(all) == 0 {
 		return nil
 	}
@@ -49,7 +47,13 @@ func (c Config) Validate() error {
 	return &ConfigError{all}
 }
 
-// nodeProblems checks the settings that package gossip does not have.
+// problemsOf returns what check reports.
+func problemsOf(check func(report func(setting, value, why string))) (out []Problem) {
+	check(func(setting, value, why string) { out = append(out, Problem{setting, value, why}) })
+	return out
+}
+
+// nodeProblems checks the settings that the membership does not have.
 func (c *Config) nodeProblems() (out []Problem) {
 	for _, x := range []struct {
 		bad                 bool
@@ -63,22 +67,6 @@ func (c *Config) nodeProblems() (out []Problem) {
 		if x.bad {
 			out = append(out, Problem{Setting: x.setting, Value: x.value, Why: x.why})
 		}
-	}
-	return out
-}
-
-// fieldNames replaces the names of fields of gossip.Config by those of Config.
-var fieldNames = strings.NewReplacer("ContactPoints", "Join", "ContactFunc", "JoinFunc", "Certificates", "CertificateFiles")
-
-// membershipProblems returns the problems of a *gossip.ConfigError under the names of
-// Config's fields.
-func membershipProblems(err error) (out []Problem) {
-	var e *membership.ConfigError
-	if !errors.As(err, &e) {
-		return nil
-	}
-	for _, p := range e.Problems {
-		out = append(out, Problem{Setting: fieldNames.Replace(p.Setting), Value: p.Value, Why: fieldNames.Replace(p.Why)})
 	}
 	return out
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// Keys that begin with "accounts/" are there again after the whole cluster, here of
-// one node, has stopped; others are not.
+// Keys that begin with "accounts/" survive a stop of the whole cluster, here of one node;
+// other keys do not.
 func ExampleDataConfig() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "example")

@@ -16,7 +16,7 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// traffic is callers at several nodes that ask without retries and note who failed.
+// traffic is callers at several nodes that ask without retries and count failures.
 type traffic struct {
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -116,7 +116,7 @@ func TestDrainKeepsTheProcess(t *testing.T) {
 }
 
 // The context bounds the wait, not the drain.
-func TestDrainGoesOnWithoutItsCaller(t *testing.T) {
+func TestDrainContinuesWithoutItsCaller(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -169,7 +169,7 @@ func TestGracefulStopFailsNoAsk(t *testing.T) {
 	}
 }
 
-func TestAllDrainAtOnce(t *testing.T) {
+func TestAllDrainTogether(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		for i := range 30 {
 			if _, err := c.nodes[0].ask(fmt.Sprint("id", i), 1); err != nil {
@@ -207,8 +207,8 @@ func (h *homes) note(id string, node gossip.NodeID) {
 	h.seen[id][node] = true
 }
 
-// Five nodes are replaced one by one while others ask: no ask fails, and no shard
-// moves more than twice.
+// Five nodes are replaced one by one under load: no ask fails, and no shard moves more than
+// twice.
 func TestRollingRestartUnderLoad(t *testing.T) {
 	inBubble(t, 5, func(c *cluster) {
 		old := slices.Clone(c.nodes)
@@ -266,15 +266,15 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	})
 }
 
-// What a node has sent before it goes arrives: nothing is lost in its queues.
-func TestShutdownDeliversWhatWasTold(t *testing.T) {
+// Messages that a node has sent before it leaves arrive: none is lost in its queues.
+func TestShutdownDeliversSentMessages(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		for i := range 30 {
 			if _, err := c.nodes[0].ask(fmt.Sprint("id", i), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// A node that says a lot at its last moment.
+		// A node that sends many messages just before its end.
 		const each = 100
 		for range each {
 			for i := range 30 {
@@ -317,9 +317,9 @@ func TestLameDuckServesItsCallers(t *testing.T) {
 	})
 }
 
-// The update waits for each new node's readiness before it takes an old one: also
-// when the new version brings a type that the old one, which coordinates, does not
-// know, and types that want more members than there will ever be.
+// The update waits for each new node's readiness before it takes an old one: also when the
+// new version adds a type that the coordinating old one does not have, and types that
+// require more members than will ever join.
 func TestReadinessCannotDeadLockARollingUpdate(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		old := slices.Clone(c.nodes)
@@ -365,8 +365,8 @@ func TestReadinessCannotDeadLockARollingUpdate(t *testing.T) {
 	})
 }
 
-// Whoever waits for a node to be ready learns what it waits for.
-func TestNotReadySaysWhy(t *testing.T) {
+// WaitReady and /readyz name the missing conditions.
+func TestReadinessNamesTheReason(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
 		register := func(name, role string, shards int) func(n *peerage.Node) {
 			return func(n *peerage.Node) {

@@ -83,31 +83,38 @@ func (c *cluster) startDB(t *testing.T, cfg peerage.Config) *member {
 	return m
 }
 
-// threeLives plays f three times, each on a network of its own. Afterwards the nodes that
-// f has started stop: in order after the first life, at once after the others.
-func threeLives(t *testing.T, f func(t *testing.T, life int, c *cluster)) {
-	for life := range 3 {
+// playLives plays f in several lives, each on a network of its own.
+func playLives(t *testing.T, lives int, f func(t *testing.T, life int, c *cluster)) {
+	for life := range lives {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cluster{t: t, net: peerage.NewNetwork(uint64(life) + 1)}
 			c.net.SetUsual(peerage.NetworkPath{Latency: 100 * time.Microsecond})
 			defer pass(time.Minute)
 			defer c.close()
 			f(t, life, c)
-			for _, m := range c.nodes {
-				stop := m.Close
-				if life == 0 {
-					stop = func() error { return m.Shutdown(context.Background()) }
-				}
-				if err := stop(); err != nil {
-					t.Error(err)
-				}
-			}
 		})
 	}
 }
 
-// All nodes stop and start again, in order and then at once: what the configuration
-// names is there, of each role, at all nodes; the rest is not; and the coordinators begin anew.
+// threeLives plays f three times. Afterwards the nodes that f has started stop: in order
+// after the first life, immediately after the others.
+func threeLives(t *testing.T, f func(t *testing.T, life int, c *cluster)) {
+	playLives(t, 3, func(t *testing.T, life int, c *cluster) {
+		f(t, life, c)
+		for _, m := range c.nodes {
+			stop := m.Close
+			if life == 0 {
+				stop = func() error { return m.Shutdown(context.Background()) }
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// All nodes stop and start again, in order and then all at the same time: the configured
+// keys of each role are at all nodes, other keys are not, and the coordinators start empty.
 func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	threeLives(t, func(t *testing.T, life int, c *cluster) {
@@ -152,7 +159,7 @@ func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
 
 // A removed node comes back as a new incarnation in the same process: the file is
 // opened once, and serves both.
-func TestNextIncarnationGoesOnWithTheFile(t *testing.T) {
+func TestNextIncarnationContinuesWithTheFile(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	inBubble(t, 0, func(c *cluster) {
 		t := c.t
@@ -181,7 +188,7 @@ func TestNextIncarnationGoesOnWithTheFile(t *testing.T) {
 	})
 }
 
-// Idle keys of the application end, what coordinators keep does not.
+// Idle keys of the application expire, the records of coordinators do not.
 func TestExpiryIsWiredAndSparesCoordinators(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	inBubble(t, 0, func(c *cluster) {
@@ -247,7 +254,7 @@ func TestUnusableFileIsAStartUpError(t *testing.T) {
 			t.Errorf("%s: %v", x.why, err)
 		}
 	}
-	// Whoever was refused holds nothing: the file is still good for its owner.
+	// A refused node keeps no lock: the owner can still open the file.
 	if err := start(durableConfig("a", whole)); err != nil {
 		t.Error(err)
 	}
@@ -274,7 +281,7 @@ func TestDataSettingsAreValidatedWithAllOthers(t *testing.T) {
 	}
 }
 
-// durableChild is what a process of TestDurableKeysSurviveAKill is told.
+// durableChild configures a process of TestDurableKeysSurviveAKill.
 type durableChild struct{ Name, Dir, Contact string }
 
 const durableChildEnv = "PEERAGE_TEST_DURABLE"
@@ -324,7 +331,7 @@ type durableProcess struct {
 func startDurableProcess(t *testing.T, s durableChild) *durableProcess {
 	t.Helper()
 	spec, _ := json.Marshal(s)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends, and so does who reads from it
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends, and so does its reader
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDurableKeysSurviveAKill$")
 	cmd.Env = append(os.Environ(), durableChildEnv+"="+string(spec))
@@ -416,7 +423,7 @@ func TestDurableKeysSurviveAKill(t *testing.T) {
 	}
 }
 
-// Operators look at each role's data of a node, wherever the handler is mounted.
+// The handler shows each role's data of a node, under any path.
 func TestDataHandlerShowsEachRole(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	inBubble(t, 0, func(c *cluster) {

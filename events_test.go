@@ -49,8 +49,8 @@ func sofar(lines chan string, words ...string) (out []string) {
 	}
 }
 
-// A crash, a leave, a partition and what comes after it, as the application hears of
-// them: over incarnations, and though another subscriber never returns.
+// An application receives the events of a crash, a leave, a partition and its end, over
+// incarnations, although another subscriber never returns.
 func TestEventsOfANode(t *testing.T) {
 	inBubble(t, 5, func(c *cluster) {
 		stuck := make(chan struct{})
@@ -132,7 +132,7 @@ func TestMembershipPage(t *testing.T) {
 	})
 }
 
-// What happens to the cluster, as the application hears of it.
+// Events of the cluster.
 func ExampleNode_Subscribe() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -149,9 +149,9 @@ func ExampleNode_Subscribe() {
 		case gossip.MemberRemoved:
 			fmt.Println(ev.Member.Name, "was removed:", ev.Cause, ev.Evidence)
 		case gossip.QuorumLost:
-			// Tell the operator that only ev.Reachable can be reached.
+			// Warn the operator that only ev.Reachable can be reached.
 		case gossip.Removed:
-			// This incarnation is over, for ev.Reason; the node joins again by itself.
+			// This incarnation has ended, for ev.Reason; the node joins again by itself.
 		}
 	})
 	b, _ := join(ctx, peerage.Config{Name: "b"}, a)

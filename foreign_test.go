@@ -16,7 +16,7 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// cart is an entity that says under which token it runs, and when it has stopped.
+// cart is an entity that records its token, and its stop.
 type cart struct {
 	shop  *shop
 	asked int
@@ -60,7 +60,7 @@ func (s *shop) stops() int {
 	return s.stopped
 }
 
-// store is a node with carts, and what it told.
+// store is a node with carts, and its events.
 type store struct {
 	*member
 	carts    *sharding.Region[string, place]

@@ -108,7 +108,7 @@ func TestTokensStayAheadOfAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// A file that cannot be read as what it is is an error at the start: what it knew is lost.
+// A damaged file is an error at the start: the generations that it recorded are lost.
 func TestDamagedGenerationFileIsAnErrorAtTheStart(t *testing.T) {
 	for _, text := range []string{"", "x", "12", "generation 99999999999\n", "generation 7", strings.Repeat("7", 1<<16)} {
 		dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// Nothing that an application does with its data keeps a shard without a home: what the
-// coordinators keep has a replicator of its own.
+// No use of an application's data leaves a shard without a home: the records of
+// coordinators have a replicator of their own.
 func TestApplicationDataKeepsNoShardWithoutAHome(t *testing.T) {
 	words := ddata.ORSetKey[string]("keep/words")
 	put := func(s *ddata.ORSetTx[string]) error { s.Add("w"); return nil }

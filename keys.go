@@ -27,7 +27,8 @@ type rotated struct {
 func (n *Node) RotateKeys(keys [][]byte) error {
 	n.rotated.mu.Lock()
 	defer n.rotated.mu.Unlock()
-	if problems := membershipProblems(membership.CheckKeys(keys)); len(problems) > 0 {
+	problems := problemsOf(func(report func(setting, value, why string)) { membership.CheckKeys(keys, report) })
+	if len(problems) > 0 {
 		return &ConfigError{problems}
 	}
 	if len(n.cfg.SecretKeys) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// A subscriber that never takes anything holds nothing up, not even Close, and what it
-// misses is exported.
+// A subscriber that never returns delays neither other subscribers nor Close, and its
+// dropped events are exported as a metric.
 func TestMissedEventsAreExported(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	n, err := New(Config{Registerer: registry})

@@ -12,7 +12,7 @@ import (
 )
 
 // Two nodes in one process, on a network in memory: one of them crashes, and the other one
-// goes on.
+// continues.
 func ExampleNetwork() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

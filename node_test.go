@@ -84,7 +84,7 @@ func checkPages(t *testing.T, node *peerage.Node) {
 	}
 }
 
-func TestEverythingWrongIsToldAtOnce(t *testing.T) {
+func TestAllProblemsAreReportedTogether(t *testing.T) {
 	bad := peerage.Config{
 		Name: "a b", Listen: "nowhere", Roles: []string{"back end"}, Join: []string{"10.0.0.1"},
 		CertificateFiles: &peerage.CertificateFiles{}, TLS: new(tls.Config),

@@ -191,8 +191,8 @@ func TestALaptopsClusterMeetsProduction(t *testing.T) {
 }
 
 // TestAFileOfAHigherGenerationRaisesTheCluster: a cluster that was formed without this
-// node, under a clock that was set back, opens a generation above the one that the node's
-// file knows, so that tokens do not go back.
+// node, under a clock that was set back, opens a generation above that of the node's file,
+// so that tokens do not go back.
 func TestAFileOfAHigherGenerationRaisesTheCluster(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		t := c.t

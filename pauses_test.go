@@ -8,10 +8,10 @@ import (
 )
 
 // A48: the leader and coordinator, a coordinator that does not lead, and a plain member
-// stand still for half of L, one and a half, and ten times L (a second; members are
-// removed after two). A pause below that costs nobody its place and no entity its state.
-// A longer one costs the node its place: what lived there begins anew elsewhere, once,
-// the rest goes on where it is, and the node holds no lease until it is in again.
+// stand still for half of L, one and a half, and ten times L (a second; members are removed
+// after two). A shorter pause removes no node and loses no state. A longer one removes the
+// node: its entities start anew elsewhere, once, the others continue where they are, and
+// the node holds no lease until it is in again.
 func TestA48Pauses(t *testing.T) {
 	const lease = time.Second
 	for _, d := range []time.Duration{lease / 2, 3 * lease / 2, 10 * lease} {
@@ -80,7 +80,7 @@ func standStill(c *cluster, who string, d time.Duration, removed bool) {
 	c.goesOn(before, c.askAll(other), id, false)
 }
 
-// goesOn checks that every counter goes on where it was; what lived on gone begins anew
+// goesOn checks that every counter continues where it was; those of gone start anew
 // elsewhere if it was removed.
 func (c *cluster) goesOn(before, after [ids]tally, gone any, removed bool) [ids]tally {
 	c.t.Helper()

@@ -14,7 +14,8 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// Any node tells of the whole cluster: what runs where, where an entity is, and why.
+// Any node answers queries about the whole cluster: the shards of each node, the place of
+// an entity, and why.
 func TestPagesThatAskAllNodes(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		ctx := context.Background()
@@ -79,8 +80,8 @@ func TestPagesThatAskAllNodes(t *testing.T) {
 	})
 }
 
-// The application's wishes are kept in the role's replicated memory: whoever
-// coordinates knows them.
+// The places that the application chose are in the role's replicated data, so every
+// coordinator has them.
 func TestPlacesOutliveTheCoordinator(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		var regions []*sharding.Region[add, tally]
@@ -113,8 +114,8 @@ func TestPlacesOutliveTheCoordinator(t *testing.T) {
 			if _, err := regions[1].Ask(ctx, id, add{1}, sharding.Retry()); err != nil {
 				t.Fatal(err)
 			}
-			// A shard asked for before its target has met the new coordinator starts where
-			// it was asked from, and moves with the next look at the balance.
+			// A shard that is requested before its target has registered with the new
+			// coordinator starts at the requesting node, and moves at the next rebalance.
 			c.until(20*time.Second, id+" is where the application wants it", func() bool {
 				at, err := c.nodes[1].Registry().Where(ctx, "placed", id)
 				return err == nil && at.Node == c.nodes[2].Self().ID

@@ -24,8 +24,8 @@ func (c *cluster) listed(addr string, list []string) *member {
 
 // Three nodes whose list names the three of them are joined by four more, which then lose
 // power for good. The three are no quorum of seven; when the deaths are proven it is too
-// late for a takeover. They must form again: what counts is their own list, and not the
-// former members, which will never answer.
+// late for a takeover. They must form again: their own list counts, and not the former
+// members, which will never answer.
 func TestAListOfThreeFormsAgainWithoutItsFourGuests(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		t := c.t

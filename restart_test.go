@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// resident is an entity of which the test knows where it runs, without asking it.
+// resident is an entity whose place the test sees without a message.
 type resident struct {
 	id   string
 	roll *roll
@@ -84,7 +83,7 @@ func (c *cluster) rememberers(dirs []string, r *roll, minMembers int) (regions [
 	return regions
 }
 
-// remembered waits until the store has all that the nodes know.
+// remembered waits until the store has the remembered entities of all nodes.
 func (c *cluster) remembered() {
 	c.t.Helper()
 	c.until(20*time.Second, "all is remembered", func() bool {
@@ -98,9 +97,9 @@ func (c *cluster) remembered() {
 	pass(time.Second) // the last write may be under way
 }
 
-// The whole cluster goes down, in good order or at once, and comes up again on the
-// same directories: all that lived runs again, once, without a message; what retired
-// does not; and what began in a later life is remembered as well.
+// The whole cluster stops, in order or all at the same time, and starts again on the same
+// directories: every remembered entity runs again, once, without a message; retired ones do
+// not; and those of a later life are remembered as well.
 func TestRestartOfTheClusterStartsRememberedEntities(t *testing.T) {
 	const each = 20
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -129,36 +128,30 @@ func TestRestartOfTheClusterStartsRememberedEntities(t *testing.T) {
 	})
 }
 
-// The node that comes up first was down when entities began: it learns of them from
-// those that were not, also for the shards that it has started before they came.
+// The node that starts first was down when entities began: it receives them from the other
+// nodes, also for the shards that it has started before those joined.
 func TestRestartFindsWhatTheFirstNodeMissed(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	const n = 40
-	for life := range 2 {
-		synctest.Test(t, func(t *testing.T) {
-			c := &cluster{t: t, net: peerage.NewNetwork(uint64(life) + 1)}
-			c.net.SetUsual(peerage.NetworkPath{Latency: 100 * time.Microsecond})
-			defer pass(time.Minute)
-			defer c.close()
-			r := &roll{begun: map[string]int{}}
-			regions := c.rememberers(dirs, r, 0)
-			if life == 1 {
-				c.until(30*time.Second, "all run again", func() bool { return len(r.counts()) == n })
-				return
+	playLives(t, 2, func(t *testing.T, life int, c *cluster) {
+		r := &roll{begun: map[string]int{}}
+		regions := c.rememberers(dirs, r, 0)
+		if life == 1 {
+			c.until(30*time.Second, "all run again", func() bool { return len(r.counts()) == n })
+			return
+		}
+		if err := c.nodes[0].Close(); err != nil {
+			t.Error(err)
+		}
+		c.nodes = c.nodes[1:]
+		c.until(20*time.Second, "it is removed", func() bool { return len(c.nodes[0].View().Members) == 2 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for i := range n {
+			if _, err := regions[1+i%2].Ask(ctx, fmt.Sprint("e", i), "stay", sharding.Retry()); err != nil {
+				t.Fatal(err)
 			}
-			if err := c.nodes[0].Close(); err != nil {
-				t.Error(err)
-			}
-			c.nodes = c.nodes[1:]
-			c.until(20*time.Second, "it is removed", func() bool { return len(c.nodes[0].View().Members) == 2 })
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			for i := range n {
-				if _, err := regions[1+i%2].Ask(ctx, fmt.Sprint("e", i), "stay", sharding.Retry()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			c.remembered()
-		})
-	}
+		}
+		c.remembered()
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 )
 
-// A subscription lives as long as the node: after a removal and a return it shows what
-// has changed meanwhile, and what is gone.
+// A subscription lives as long as the node: after a removal and a return it delivers the
+// changes and deletions of the meantime.
 func TestSubscriptionsSurviveARejoin(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		t, one, two := c.t, c.nodes[1], c.nodes[2]
@@ -66,7 +66,7 @@ func TestSubscriptionsSurviveARejoin(t *testing.T) {
 }
 
 // Data is there before the node is in a cluster, and after its end.
-func TestDataOfANodeWithoutAClusterSaysNotReady(t *testing.T) {
+func TestDataOfANodeWithoutAClusterIsNotReady(t *testing.T) {
 	cfg := peerage.TestConfig()
 	cfg.Network = peerage.NewNetwork(1)
 	n, err := peerage.New(cfg)

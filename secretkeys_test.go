@@ -53,8 +53,8 @@ func members(ss ...*store) (out []int) {
 }
 
 // TestDifferingSecretKeysAreNotReady: discovery does not work between nodes that share no
-// SecretKey, so neither of two is ready, and both say which setting it is. A rotation
-// makes them ready.
+// SecretKey, so neither of two is ready, and both name the setting. A rotation makes them
+// ready.
 func TestDifferingSecretKeysAreNotReady(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		a, b := c.keyed(0, 1), c.keyed(1, 2)
@@ -81,7 +81,7 @@ func TestDifferingSecretKeysAreNotReady(t *testing.T) {
 }
 
 // TestOneWrongSecretKeyStopsNoMajority: of three nodes the one with another key is not
-// ready; those that share theirs are.
+// ready; the two that share a key are.
 func TestOneWrongSecretKeyStopsNoMajority(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		a, b, odd := c.keyed(0, 1), c.keyed(1, 2, 1), c.keyed(2, 3)

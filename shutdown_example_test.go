@@ -22,7 +22,7 @@ func ExampleNode_Shutdown() {
 		New: func(string) sharding.Entity[string, string] {
 			return sharding.Func(func(_ *sharding.Context, req string) (string, error) {
 				close(begun)
-				<-wake // for too long, and without a look at the Context
+				<-wake // for too long, and without checking the Context
 				return req, nil
 			})
 		},

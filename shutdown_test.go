@@ -146,7 +146,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 	})
 }
 
-// What the drain leaves of the time is the handlers'.
+// The handlers have the time that the drain leaves.
 func TestShutdownWaitsForHandlersAsLongAsItMay(t *testing.T) {
 	for _, returns := range []bool{true, false} {
 		inSleep(t, false, func(c *cluster, s *sleepers, home *member, _ *sharding.Region[string, string]) {

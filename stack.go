@@ -231,7 +231,7 @@ func (s *stack) nextConfig() membership.Config {
 		cfg.FormerMembers = formerMembers(v, self.Addr, cfg.FormerMembers)
 		alone = alone || len(v.Members) == 1
 	}
-	if len(cfg.ContactPoints) == 0 && cfg.ContactFunc == nil {
+	if len(cfg.Join) == 0 && cfg.JoinFunc == nil {
 		// Without a list only a node that left no living cluster behind forms one by itself,
 		// and looks for one first.
 		if cfg.BootstrapExpect = 0; alone || len(cfg.FormerMembers) == 0 {

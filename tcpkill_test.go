@@ -44,7 +44,7 @@ type loopNode struct {
 	crew   *sharding.RunningDaemon[string, gossip.NodeID]
 }
 
-// orderBook is what the consumers of a Reliable have run, in one process.
+// orderBook holds the messages that the consumers of a Reliable have run, in one process.
 type orderBook struct {
 	mu  sync.Mutex
 	ran map[string][]int
@@ -56,8 +56,8 @@ func (b *orderBook) note(id string, n int) {
 	b.ran[id] = append(b.ran[id], n)
 }
 
-// check looks for what Reliable promises across a crash: everything ran, in order, and
-// what was repeated left nothing out.
+// check compares with the guarantee of Reliable across a crash: every message ran, in
+// order, and a repetition skips none.
 func (b *orderBook) check(t *testing.T, ids, n int) {
 	t.Helper()
 	b.mu.Lock()
@@ -161,8 +161,8 @@ func (l *purseLoad) run(ctx context.Context, n *loopNode, stop chan struct{}) {
 	}
 }
 
-// The node where the singleton lives, the most senior one, which also coordinates and
-// leads, dies over real connections under load.
+// The node of the singleton, the most senior one, which also coordinates and leads, is
+// killed over real connections under load.
 func TestKilledHomeOverTCP(t *testing.T) {
 	ctx, book := deadline(t), &orderBook{ran: map[string][]int{}}
 	var nodes []*loopNode
@@ -207,7 +207,7 @@ func TestKilledHomeOverTCP(t *testing.T) {
 	const ids, each = 20, 40
 	for k := range each {
 		if k == each/2 {
-			work.Go(func() { _ = nodes[0].Close() }) // without a drain: a crash to the others
+			work.Go(func() { _ = nodes[0].Close() }) // without a drain: a crash for the other nodes
 		}
 		for i := range ids {
 			if err := producer.Send(ctx, fmt.Sprint("o", i), k); err != nil {

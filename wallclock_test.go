@@ -10,8 +10,8 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 )
 
-// What carries calendar time reads the configured wall clock, and no lease follows it: the
-// node serves on while the clock jumps by years.
+// Calendar times come from the configured wall clock, and no lease follows it: the node
+// continues while the clock jumps by years.
 func TestWallClockDatesGenerationsAndStamps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer pass(time.Minute)

@@ -39,7 +39,7 @@ func (c *Config) membership(certificates *transport.Certificates) membership.Con
 		Name: c.Name, Cluster: c.Cluster, Listen: c.Listen, Advertise: c.Advertise,
 		Roles: c.Roles, AppVersion: c.AppVersion, Metadata: c.Metadata,
 
-		ContactPoints: c.Join, ContactFunc: c.JoinFunc, Resolver: c.Resolver,
+		Join: c.Join, JoinFunc: c.JoinFunc, Resolver: c.Resolver,
 		Bootstrap: c.Bootstrap, BootstrapExpect: c.BootstrapExpect,
 		SettleAfter: c.SettleAfter, ReformAfter: c.ReformAfter,
 

@@ -3,6 +3,9 @@ package crdt
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/dots"
+	"github.com/peerage-go/peerage/internal/crdt/shared"
 )
 
 // Everything causal in this package, sets, maps, flags and registers, is one
@@ -27,7 +30,7 @@ import (
 // keep them apart); tombstones (they grow for ever).
 
 const (
-	// A change of a shared value copies one page (leaves.go).
+	// A change of a shared value copies one page (shared.Leaves).
 	pageBits = 8
 	pageLen  = 1 << pageBits
 	// nodesMax bounds the writers of one value: the upper 20 bits of a packed dot.
@@ -40,8 +43,10 @@ const (
 type packed uint64
 
 func pack(ci int, seq uint64) packed { return packed(uint64(ci)<<seqBits | seq) }
-func (p packed) column() int         { return int(p >> seqBits) }
-func (p packed) seq() uint64         { return uint64(p) & seqMax }
+
+func (p packed) column() int { return int(p >> seqBits) }
+
+func (p packed) seq() uint64 { return uint64(p) & seqMax }
 
 // slot holds the payload of one live dot. A free slot has the dot 0.
 type slot[P any] struct {
@@ -58,7 +63,7 @@ type causal[P any] struct {
 	columns []column
 	index   map[NodeID]int // nil while there are few columns
 	idle    int            // unused columns
-	pages   leaves[slot[P]]
+	pages   shared.Leaves[slot[P]]
 	slots   int // slots ever handed out
 	free    []uint32
 	live    int
@@ -164,11 +169,11 @@ func (c *causal[P]) see(ci int, from, to uint64) bool {
 }
 
 // at returns slot s for reading.
-func (c *causal[P]) at(s uint32) *slot[P] { return &c.pages.list[s>>pageBits][s&(pageLen-1)] }
+func (c *causal[P]) at(s uint32) *slot[P] { return &c.pages.List[s>>pageBits][s&(pageLen-1)] }
 
 // edit returns slot s for writing.
 func (c *causal[P]) edit(s uint32) *slot[P] {
-	return &c.pages.detachLeaf(int(s >> pageBits))[s&(pageLen-1)]
+	return &c.pages.DetachLeaf(int(s >> pageBits))[s&(pageLen-1)]
 }
 
 // dot returns the dot in slot s.
@@ -185,7 +190,7 @@ func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
 		c.free = c.free[:n-1]
 	} else {
 		s = uint32(c.slots)
-		c.pages.appendElement(slot[P]{}, pageLen)
+		c.pages.AppendElement(slot[P]{}, pageLen)
 		c.slots++
 	}
 	x := c.edit(s)
@@ -351,16 +356,16 @@ func (c *causal[P]) room(o *causal[P], most int) error {
 }
 
 // diffBlock is column.diff for one block; a or b may be nil.
-func diffBlock(key uint64, seenA, seenB spans, a, b *block, gone, come func(seq uint64)) {
-	var liveA, liveB bitmap
+func diffBlock(key uint64, seenA, seenB spans, a, b *dots.Block, gone, come func(seq uint64)) {
+	var liveA, liveB dots.Bitmap
 	if a != nil {
-		liveA = a.live()
+		liveA = a.Live()
 	}
 	if b != nil {
-		liveB = b.live()
+		liveB = b.Live()
 	}
 	maskA, maskB := seenA.mask(key), seenB.mask(key)
-	base := key << blockBits
+	base := key << dots.BlockBits
 	for w := range liveA {
 		for x := liveA[w] &^ liveB[w] & maskB[w]; x != 0; x &= x - 1 {
 			gone(base + uint64(w<<6+bits.TrailingZeros64(x)))
@@ -390,7 +395,7 @@ func (c *causal[P]) order() []int {
 func (c *causal[P]) copyInto(d *causal[P]) {
 	*d = causal[P]{
 		idle: c.idle, slots: c.slots, live: c.live, sum: c.sum, bytes: c.bytes,
-		measure: d.measure, pages: c.pages.shareAll(),
+		measure: d.measure, pages: c.pages.ShareAll(),
 	}
 	d.columns = make([]column, len(c.columns))
 	for i := range c.columns {
@@ -420,4 +425,35 @@ func (c *causal[P]) context() *Context {
 		}
 	}
 	return x
+}
+
+func (c *causal[P]) claims(yield func(NodeID, uint64) bool) {
+	for i := range c.columns {
+		if col := &c.columns[i]; col.used && len(col.seen) > 0 && !yield(col.node, col.seen.max()) {
+			return
+		}
+	}
+}
+
+// Digests are sums of the hashes of the parts, modulo 2^64: each change adds
+// or takes away its own part, and the order in which parts came plays no role.
+const (
+	hashKey0    = 0xa0761d6478bd642f
+	hashKey1    = 0xe7037ed1a0b428db
+	hashIntKey  = 0x8ebc6af09c88c6e3
+	hashSpanKey = 0x589965cc75374cc3
+)
+
+// mix hashes two words into one.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^hashKey0, b^hashKey1)
+	return hi ^ lo ^ a + b
+}
+
+func dotHash(node NodeID, seq, payload uint64) uint64 {
+	return mix(mix(uint64(node), seq), payload)
+}
+
+func spanHash(node NodeID, from, to uint64) uint64 {
+	return mix(mix(uint64(node), from)^hashSpanKey, to)
 }

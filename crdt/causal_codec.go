@@ -1,6 +1,10 @@
 package crdt
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+)
 
 // A causal value is written in columns:
 //
@@ -13,23 +17,23 @@ import "encoding/binary"
 
 // appendHead writes the kind and the dots. Extra is the number of payload columns.
 func (c *causal[P]) appendHead(b []byte, k Kind, order []int, extra int) []byte {
-	b = appendArrayLen(b, 4+extra)
-	b = appendUint(b, uint64(k))
-	b = appendArrayLen(b, len(order))
+	b = canonical.AppendArrayLen(b, 4+extra)
+	b = canonical.AppendUint(b, uint64(k))
+	b = canonical.AppendArrayLen(b, len(order))
 	for _, i := range order {
-		b = appendUint(b, uint64(c.columns[i].node))
+		b = canonical.AppendUint(b, uint64(c.columns[i].node))
 	}
 	var local [256]byte
 	dots := local[:0]
 	for _, i := range order {
 		dots = c.columns[i].seen.append(dots)
 	}
-	b = appendBin(b, dots)
+	b = canonical.AppendBin(b, dots)
 	dots = dots[:0]
 	for _, i := range order {
 		dots = c.columns[i].runs().append(dots)
 	}
-	return appendBin(b, dots)
+	return canonical.AppendBin(b, dots)
 }
 
 // headSize returns about how many bytes appendHead writes.
@@ -52,21 +56,21 @@ func (s spans) append(b []byte) []byte {
 	return b
 }
 
-// spans reads what spans.append wrote.
-func (p *blob) spans() spans {
-	n := p.count(2)
+// readSpans reads what spans.append wrote.
+func readSpans(p *canonical.Blob) spans {
+	n := p.Count(2)
 	if n == 0 {
 		return nil
 	}
 	s := make(spans, 0, n)
 	at := uint64(1)
 	for range n {
-		from := p.next()
+		from := p.Next()
 		from += at
-		to := p.next()
+		to := p.Next()
 		to += from
-		if !p.ok || from < at || to < from || to > seqWireMax {
-			p.ok = false
+		if !p.OK || from < at || to < from || to > seqWireMax {
+			p.OK = false
 			return nil
 		}
 		s = append(s, span{from, to})
@@ -82,34 +86,34 @@ func (c *causal[P]) readHead(r *reader, k Kind, extra int) (live []spans, n int)
 	r.tuple(4 + extra)
 	readKind(r, k)
 	nodes := readNodes(r)
-	seen := blob{r.bin(), true}
-	runs := blob{r.bin(), true}
-	if r.err != nil {
+	seen := canonical.Blob{B: r.Bin(), OK: true}
+	runs := canonical.Blob{B: r.Bin(), OK: true}
+	if r.Err != nil {
 		return nil, 0
 	}
 	live = make([]spans, len(nodes))
 	for i, node := range nodes {
-		x := seen.spans()
+		x := readSpans(&seen)
 		if len(x) == 0 {
-			seen.ok = false
+			seen.OK = false
 			break
 		}
 		ci := c.column(node)
 		sum, _ := c.columns[ci].seeAll(x)
 		c.sum += sum
-		live[i] = runs.spans()
-		room := uint64(len(r.b) - n)
+		live[i] = readSpans(&runs)
+		room := uint64(len(r.B) - n)
 		if count := live[i].count(); count > room {
-			r.fail(&LimitError{Field: "live dots", Declared: count, Max: room})
+			r.Fail(&LimitError{Field: "live dots", Declared: count, Max: room})
 			return nil, 0
 		}
 		n += int(live[i].count())
 		if !x.covers(live[i]) {
-			runs.ok = false
+			runs.OK = false
 		}
 	}
-	if !seen.done() || !runs.done() {
-		r.fail(ErrMalformed)
+	if !seen.Done() || !runs.Done() {
+		r.Fail(ErrMalformed)
 		return nil, 0
 	}
 	return live, n
@@ -117,8 +121,8 @@ func (c *causal[P]) readHead(r *reader, k Kind, extra int) (live []spans, n int)
 
 // readKind reads a kind, which must be k.
 func readKind(r *reader, k Kind) {
-	if got := r.uint(); r.err == nil && got != uint64(k) {
-		r.fail(&KindError{Want: k, Got: Kind(min(got, 1<<16-1))})
+	if got := r.Uint(); r.Err == nil && got != uint64(k) {
+		r.Fail(&KindError{Want: k, Got: Kind(min(got, 1<<16-1))})
 	}
 }
 
@@ -126,17 +130,17 @@ func readKind(r *reader, k Kind) {
 func readNodes(r *reader) []NodeID {
 	n := r.arrayLen("nodes", 1)
 	if n > nodesMax {
-		r.fail(&LimitError{Field: "nodes", Declared: uint64(n), Max: nodesMax})
+		r.Fail(&LimitError{Field: "nodes", Declared: uint64(n), Max: nodesMax})
 		return nil
 	}
 	nodes := make([]NodeID, n)
 	for i := range nodes {
-		nodes[i] = NodeID(r.uint())
+		nodes[i] = NodeID(r.Uint())
 		if i > 0 && nodes[i] <= nodes[i-1] {
-			r.fail(ErrMalformed)
+			r.Fail(ErrMalformed)
 		}
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	return nodes

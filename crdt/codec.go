@@ -1,13 +1,18 @@
 package crdt
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"unsafe"
 
+	"github.com/vmihailenco/msgpack/v5"
 	"github.com/zeebo/xxh3"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+	"github.com/peerage-go/peerage/internal/crdt/shared"
 )
 
 // Codec encodes elements, keys or values of a data type. Implementations must be pure
@@ -39,81 +44,84 @@ type stringCodec struct{}
 
 // Append implements Codec.
 func (stringCodec) Append(b []byte, s string) []byte {
-	if len(s) == uuidTextLen {
-		if u, ok := parseUUID(s); ok {
-			return appendUUID(b, u)
+	if len(s) == canonical.UUIDTextLen {
+		if u, ok := canonical.ParseUUID(s); ok {
+			return canonical.AppendUUID(b, u)
 		}
 	}
-	return appendStr(b, s)
+	return canonical.AppendStr(b, s)
 }
 
 // Decode implements Codec.
 func (stringCodec) Decode(b []byte) (string, int, error) {
-	r := reader{b: b}
+	r := canonical.Reader{B: b}
 	var s string
-	if len(b) > 0 && b[0] == mpFixExt16 {
-		s = formatUUID(r.uuid())
+	if len(b) > 0 && b[0] == canonical.FixExt16 {
+		s = canonical.FormatUUID(r.UUID())
 	} else {
-		s = string(r.str())
+		s = string(r.Str())
 	}
-	return s, len(b) - len(r.b), r.err
+	return s, len(b) - len(r.B), r.Err
 }
 
 func (stringCodec) hash(s string) uint64 { return xxh3.HashString(s) }
 
 // size is too high for UUIDs: looking closer would cost each operation more than a
 // better estimate is worth.
-func (stringCodec) size(s string) int { return strSize(len(s)) }
+func (stringCodec) size(s string) int { return canonical.StrSize(len(s)) }
 
 // bytesCodec encodes byte slices. They are copied on the way in and on the way out.
 type bytesCodec struct{}
 
 // Append implements Codec.
-func (bytesCodec) Append(b, e []byte) []byte { return appendBin(b, e) }
+func (bytesCodec) Append(b, e []byte) []byte { return canonical.AppendBin(b, e) }
 
 // Decode implements Codec.
 func (bytesCodec) Decode(b []byte) ([]byte, int, error) {
-	r := reader{b: b}
-	p := append([]byte{}, r.bin()...)
-	return p, len(b) - len(r.b), r.err
+	r := canonical.Reader{B: b}
+	p := append([]byte{}, r.Bin()...)
+	return p, len(b) - len(r.B), r.Err
 }
 
-func (bytesCodec) hash(e []byte) uint64  { return xxh3.Hash(e) }
-func (bytesCodec) size(e []byte) int     { return strSize(len(e)) + 1 }
+func (bytesCodec) hash(e []byte) uint64 { return xxh3.Hash(e) }
+
+func (bytesCodec) size(e []byte) int { return canonical.StrSize(len(e)) + 1 }
+
 func (bytesCodec) clone(e []byte) []byte { return append([]byte{}, e...) }
 
 // uuidCodec encodes 16-byte identities in 18 bytes.
 type uuidCodec struct{}
 
 // Append implements Codec.
-func (uuidCodec) Append(b []byte, e [16]byte) []byte { return appendUUID(b, e) }
+func (uuidCodec) Append(b []byte, e [16]byte) []byte { return canonical.AppendUUID(b, e) }
 
 // Decode implements Codec.
 func (uuidCodec) Decode(b []byte) ([16]byte, int, error) {
-	r := reader{b: b}
-	u := r.uuid()
-	return u, len(b) - len(r.b), r.err
+	r := canonical.Reader{B: b}
+	u := r.UUID()
+	return u, len(b) - len(r.B), r.Err
 }
 
 func (uuidCodec) hash(e [16]byte) uint64 {
 	return mix(binary.LittleEndian.Uint64(e[:8]), binary.LittleEndian.Uint64(e[8:]))
 }
+
 func (uuidCodec) size([16]byte) int { return 18 }
 
 // intCodec encodes signed integers of any width.
 type intCodec[E ~int | ~int8 | ~int16 | ~int32 | ~int64] struct{}
 
 // Append implements Codec.
-func (intCodec[E]) Append(b []byte, e E) []byte { return appendInt(b, int64(e)) }
+func (intCodec[E]) Append(b []byte, e E) []byte { return canonical.AppendInt(b, int64(e)) }
 
 // Decode implements Codec.
 func (intCodec[E]) Decode(b []byte) (E, int, error) {
-	r := reader{b: b}
-	v := r.int()
+	r := canonical.Reader{B: b}
+	v := r.Int()
 	if int64(E(v)) != v {
-		r.fail(ErrMalformed)
+		r.Fail(ErrMalformed)
 	}
-	return E(v), len(b) - len(r.b), r.err
+	return E(v), len(b) - len(r.B), r.Err
 }
 
 func (intCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
@@ -121,11 +129,11 @@ func (intCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
 func (intCodec[E]) size(e E) int {
 	switch v := int64(e); {
 	case v >= 0:
-		return uintSize(uint64(v))
+		return canonical.UintSize(uint64(v))
 	case v >= -32:
 		return 1
 	default: // one bit more than the number itself
-		return uintSize(max(uint64(^v)<<1, 0x80))
+		return canonical.UintSize(max(uint64(^v)<<1, 0x80))
 	}
 }
 
@@ -133,20 +141,21 @@ func (intCodec[E]) size(e E) int {
 type uintCodec[E ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr] struct{}
 
 // Append implements Codec.
-func (uintCodec[E]) Append(b []byte, e E) []byte { return appendUint(b, uint64(e)) }
+func (uintCodec[E]) Append(b []byte, e E) []byte { return canonical.AppendUint(b, uint64(e)) }
 
 // Decode implements Codec.
 func (uintCodec[E]) Decode(b []byte) (E, int, error) {
-	r := reader{b: b}
-	v := r.uint()
+	r := canonical.Reader{B: b}
+	v := r.Uint()
 	if uint64(E(v)) != v {
-		r.fail(ErrMalformed)
+		r.Fail(ErrMalformed)
 	}
-	return E(v), len(b) - len(r.b), r.err
+	return E(v), len(b) - len(r.B), r.Err
 }
 
 func (uintCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
-func (uintCodec[E]) size(e E) int    { return uintSize(uint64(e)) }
+
+func (uintCodec[E]) size(e E) int { return canonical.UintSize(uint64(e)) }
 
 // boolCodec encodes booleans.
 type boolCodec struct{}
@@ -154,19 +163,19 @@ type boolCodec struct{}
 // Append implements Codec.
 func (boolCodec) Append(b []byte, e bool) []byte {
 	if e {
-		return append(b, mpTrue)
+		return append(b, canonical.True)
 	}
-	return append(b, mpFalse)
+	return append(b, canonical.False)
 }
 
 // Decode implements Codec.
 func (boolCodec) Decode(b []byte) (bool, int, error) {
-	r := reader{b: b}
-	c := r.byte()
-	if c != mpTrue && c != mpFalse {
-		r.fail(ErrMalformed)
+	r := canonical.Reader{B: b}
+	c := r.Byte()
+	if c != canonical.True && c != canonical.False {
+		r.Fail(ErrMalformed)
 	}
-	return c == mpTrue, len(b) - len(r.b), r.err
+	return c == canonical.True, len(b) - len(r.B), r.Err
 }
 
 // castCodec encodes a named type through the codec of the type it is made of.
@@ -255,66 +264,6 @@ func plainCodec(e any) any {
 	return nil
 }
 
-const (
-	uuidExt     = 1
-	uuidTextLen = 36
-)
-
-func appendUUID(b []byte, u [16]byte) []byte {
-	return append(append(b, mpFixExt16, uuidExt), u[:]...)
-}
-
-func (r *reader) uuid() (u [16]byte) {
-	if r.byte() != mpFixExt16 || r.byte() != uuidExt {
-		r.fail(ErrMalformed)
-		return u
-	}
-	copy(u[:], r.take(16))
-	return u
-}
-
-// parseUUID reads the lower-case form with four dashes, and no other: what it
-// takes, formatUUID gives back to the letter.
-func parseUUID(s string) (u [16]byte, ok bool) {
-	j := 0
-	for i := 0; i < len(s); i++ {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if s[i] != '-' {
-				return u, false
-			}
-			continue
-		}
-		d := hexDigit(s[i])
-		if d > 15 {
-			return u, false
-		}
-		u[j/2] = u[j/2]<<4 | d
-		j++
-	}
-	return u, true
-}
-
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	}
-	return 0xff
-}
-
-func formatUUID(u [16]byte) string {
-	var t [uuidTextLen]byte
-	hex.Encode(t[0:8], u[0:4])
-	hex.Encode(t[9:13], u[4:6])
-	hex.Encode(t[14:18], u[6:8])
-	hex.Encode(t[19:23], u[8:10])
-	hex.Encode(t[24:36], u[10:16])
-	t[8], t[13], t[18], t[23] = '-', '-', '-', '-'
-	return string(t[:])
-}
-
 // element describes the type of a data type's elements. A value and its deltas share it.
 type element[E any] struct {
 	codec  Codec[E]
@@ -358,19 +307,191 @@ func (t *element[E]) ownedCopy(e E) E {
 	return e
 }
 
+// table is a slotTable with the hash of its elements.
+type table[E comparable] struct {
+	shared.Table
+	seed maphash.Seed
+}
+
+func (t *table[E]) hash(e E) uint32 { return uint32(maphash.Comparable(t.seed, e) >> 32) }
+
+// shareAll returns a copy, which has the slots in common until one of the two changes them.
+func (t *table[E]) shareAll() table[E] { return table[E]{t.ShareTable(), t.seed} }
+
+// reader is a bytesReader that refuses lengths which cannot be right.
+type reader struct{ canonical.Reader }
+
+// arrayLen reads the header of an array of which each element takes at least
+// elemBytes bytes: a length that cannot fit into what remains is refused.
+func (r *reader) arrayLen(field string, elemBytes int) int {
+	n := r.ArrayHeader()
+	if most := uint64(len(r.B) / elemBytes); r.Err == nil && n > most {
+		r.Fail(&LimitError{Field: field, Declared: n, Max: most})
+	}
+	if r.Err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// tuple reads the header of an array of exactly n elements.
+func (r *reader) tuple(n int) {
+	if got := r.arrayLen("tuple", 1); r.Err == nil && got != n {
+		r.Fail(ErrMalformed)
+	}
+}
+
 // read reads one element.
 func (t *element[E]) read(r *reader) (e E) {
-	if r.err != nil {
+	if r.Err != nil {
 		return e
 	}
-	e, n, err := t.codec.Decode(r.b)
-	if err == nil && (n <= 0 || n > len(r.b)) {
+	e, n, err := t.codec.Decode(r.B)
+	if err == nil && (n <= 0 || n > len(r.B)) {
 		err = ErrMalformed
 	}
 	if err != nil {
-		r.fail(err)
+		r.Fail(err)
 		return e
 	}
-	r.b = r.b[n:]
+	r.B = r.B[n:]
 	return e
+}
+
+// keyOf is elementOf for elements that are compared: those of sets, keys of maps, and
+// values that a register or a map tells apart.
+func keyOf[E comparable]() *element[E] {
+	refuseFloats[E]()
+	return elementOf[E]()
+}
+
+// keyWith is elementWith for elements that are compared.
+func keyWith[E comparable](c Codec[E]) *element[E] {
+	refuseFloats[E]()
+	return elementWith(c)
+}
+
+// refuseFloats panics if E holds floating-point numbers: a caller's mistake, met when a
+// value of that type is made or first used. +0 and -0 are equal and have two encodings, so
+// replicas would hold different bytes for equal sets; NaN equals nothing, so it could be
+// added without end and never removed.
+func refuseFloats[E comparable]() {
+	if t := reflect.TypeFor[E](); canonical.HoldsFloat(t, 0) {
+		panic(fmt.Sprintf("crdt: %v holds floating-point numbers, which cannot be elements or keys: use math.Float64bits, or an LWWRegister for a value", t))
+	}
+}
+
+// rawCodec is for elements of unknown type: an element is a string that holds its encoding,
+// one msgpack value.
+type rawCodec struct{ kind ElementKind }
+
+// Append implements Codec.
+func (rawCodec) Append(b []byte, s string) []byte { return append(b, s...) }
+
+// Decode implements Codec.
+func (rawCodec) Decode(b []byte) (string, int, error) {
+	n, err := skip(b, canonical.DepthMax)
+	if err != nil {
+		return "", 0, err
+	}
+	return string(b[:n]), n, nil
+}
+
+func (rawCodec) hash(s string) uint64 { return xxh3.HashString(s) }
+
+func (rawCodec) size(s string) int { return len(s) }
+
+func (c rawCodec) elements() uint8 { return uint8(c.kind) }
+
+// anyElement returns the element description for elements of which only the kind is
+// available.
+func anyElement(kind ElementKind) *element[string] {
+	if kind == ElementString {
+		return elementWith[string](stringCodec{})
+	}
+	return elementWith[string](rawCodec{kind})
+}
+
+// MsgpackCodec returns a codec that encodes E with msgpack v5. It fails for types
+// whose encoding would not be canonical: those that hold maps, interfaces,
+// pointers, functions or channels. Values are copied on the way in. Encoding
+// panics if a custom encoder of E fails.
+func MsgpackCodec[E any]() (Codec[E], error) {
+	t := reflect.TypeFor[E]()
+	if err := canonical.CheckType(t, 0); err != nil {
+		return nil, err
+	}
+	if canonical.HoldsSlice(t) {
+		return msgpackCopied[E]{}, nil
+	}
+	return msgpackCodec[E]{}, nil
+}
+
+type msgpackCodec[E any] struct{}
+
+func (msgpackCodec[E]) Append(b []byte, e E) []byte {
+	buf := bytes.NewBuffer(b)
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(buf)
+	enc.UseCompactInts(true)
+	if err := enc.Encode(e); err != nil {
+		panic(fmt.Sprintf("crdt: encoding %T: %v", e, err))
+	}
+	return buf.Bytes()
+}
+
+func (msgpackCodec[E]) Decode(b []byte) (e E, n int, err error) {
+	n, err = skip(b, canonical.DepthMax)
+	if err != nil {
+		return e, 0, err
+	}
+	if err := msgpack.Unmarshal(b[:n], &e); err != nil {
+		return e, 0, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	return e, n, nil
+}
+
+// msgpackCopied is for types with slices inside, which callers could change.
+type msgpackCopied[E any] struct{ msgpackCodec[E] }
+
+func (c msgpackCopied[E]) clone(e E) E {
+	out, _, err := c.Decode(c.Append(nil, e))
+	if err != nil {
+		panic(fmt.Sprintf("crdt: %T does not survive its own encoding: %v", e, err))
+	}
+	return out
+}
+
+// MsgpackLen returns the length of the msgpack value at the front of b. It refuses
+// values that nest deeper than 32 levels or declare more than b can hold, and
+// allocates next to nothing: call it before handing bytes from elsewhere to a
+// msgpack library, which may allocate what five bytes declare.
+func MsgpackLen(b []byte) (int, error) { return skip(b, canonical.DepthMax) }
+
+// skip returns the length of the msgpack value at the front of b. It refuses
+// what nests deeper than depth and counts that cannot fit into b.
+func skip(b []byte, depth int) (int, error) {
+	r := canonical.Reader{B: b}
+	left := make([]uint64, 1, 8) // values still due, per level
+	left[0] = 1
+	for len(left) > 0 && r.Err == nil {
+		if left[len(left)-1] == 0 {
+			left = left[:len(left)-1]
+			continue
+		}
+		left[len(left)-1]--
+		n := r.SkipOne()
+		if n == 0 {
+			continue
+		}
+		if n > uint64(len(r.B)) {
+			return 0, &LimitError{Field: "element length", Declared: n, Max: uint64(len(r.B))}
+		}
+		if len(left) > depth {
+			return 0, &LimitError{Field: "element depth", Declared: uint64(len(left)), Max: uint64(depth)}
+		}
+		left = append(left, n)
+	}
+	return len(b) - len(r.B), r.Err
 }

@@ -3,6 +3,8 @@ package crdt
 import (
 	"errors"
 	"fmt"
+
+	"github.com/peerage-go/peerage/internal/crdt/shared"
 )
 
 // consistent checks the invariants that a value's fields state.
@@ -34,7 +36,7 @@ func consistent(v Value) error {
 }
 
 // consistentKeys checks an index against the elements of its set.
-func consistentKeys[K, E comparable, C any](x *keyed[K, C], set *ORSet[E], key func(E) K, size func(C) int) error {
+func consistentKeys[K, E comparable, C any](x *shared.Keyed[K, C], set *ORSet[E], key func(E) K, size func(C) int) error {
 	if x == nil {
 		return nil
 	}
@@ -42,11 +44,11 @@ func consistentKeys[K, E comparable, C any](x *keyed[K, C], set *ORSet[E], key f
 	for e := range set.All() {
 		want[key(e)]++
 	}
-	if x.len != len(want) || len(x.keys()) != len(want) {
-		return fmt.Errorf("%d keys in the index, listed %d, in the set %d", x.len, len(x.keys()), len(want))
+	if x.Len != len(want) || len(x.Keys()) != len(want) {
+		return fmt.Errorf("%d keys in the index, listed %d, in the set %d", x.Len, len(x.Keys()), len(want))
 	}
 	for k, n := range want {
-		if c, ok := x.getContent(k); !ok || size(c) != n {
+		if c, ok := x.GetContent(k); !ok || size(c) != n {
 			return fmt.Errorf("%v: %v in the index (%v), %d in the set", k, c, ok, n)
 		}
 	}
@@ -94,7 +96,7 @@ func consistentSet[E comparable](s *ORSet[E]) error {
 		})
 		for i := range c.blocks {
 			b := &c.blocks[i]
-			if b.n == 0 || (b.dense != nil) == (b.sparse != nil) || i > 0 && c.blocks[i-1].key >= b.key {
+			if !b.Sound() || i > 0 && c.blocks[i-1].Key >= b.Key {
 				fail("block %d of %d is malformed", i, c.node)
 			}
 		}
@@ -114,8 +116,8 @@ func consistentSet[E comparable](s *ORSet[E]) error {
 		}
 	}
 	elems := s.Elements()
-	if f.table.n+doubles != f.live || len(elems) != f.table.n {
-		fail("table has %d, %d doubles, %d live, %d elements", f.table.n, doubles, f.live, len(elems))
+	if f.table.N+doubles != f.live || len(elems) != f.table.N {
+		fail("table has %d, %d doubles, %d live, %d elements", f.table.N, doubles, f.live, len(elems))
 	}
 	for _, e := range elems {
 		if !s.Contains(e) {
@@ -139,9 +141,9 @@ func consistentLWW(m *LWWMap[string, string]) error {
 			return fmt.Errorf("entry %s is there and not found", e.key)
 		}
 	}
-	if g.sum != f.sum || g.tombs != f.tombs || g.bytes != f.bytes || g.dead != f.dead || n != f.table.n {
+	if g.sum != f.sum || g.tombs != f.tombs || g.bytes != f.bytes || g.dead != f.dead || n != f.table.N {
 		return fmt.Errorf("sums %x/%x, tombs %x/%x, bytes %d/%d, dead %d/%d, entries %d/%d",
-			f.sum, g.sum, f.tombs, g.tombs, f.bytes, g.bytes, f.dead, g.dead, f.table.n, n)
+			f.sum, g.sum, f.tombs, g.tombs, f.bytes, g.bytes, f.dead, g.dead, f.table.N, n)
 	}
 	return nil
 }

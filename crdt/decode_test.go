@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden encodings anew")
@@ -87,10 +89,10 @@ func TestEncodingIsMsgpack(t *testing.T) {
 	for _, v := range samples(t) {
 		b := v.Append(nil)
 		var out any
-		if err := msgpack.NewDecoder(bytes.NewReader(b)).Decode(&out); err != nil && !bytes.Contains(b, []byte{mpFixExt16}) {
+		if err := msgpack.NewDecoder(bytes.NewReader(b)).Decode(&out); err != nil && !bytes.Contains(b, []byte{canonical.FixExt16}) {
 			t.Errorf("kind %d: %v", v.Kind(), err)
 		}
-		if n, err := skip(b, depthMax); err != nil || n != len(b) {
+		if n, err := skip(b, canonical.DepthMax); err != nil || n != len(b) {
 			t.Errorf("kind %d: %d of %d bytes are one msgpack value: %v", v.Kind(), n, len(b), err)
 		}
 		if list, ok := out.([]any); !ok || fmt.Sprint(list[0]) != fmt.Sprint(uint8(v.Kind())) {
@@ -166,11 +168,11 @@ func checkDecoded(t testing.TB, k Kind, b []byte) {
 
 // TestHostileLengths declares much and brings little.
 func TestHostileLengths(t *testing.T) {
-	huge := []byte{mpArray32, 0xff, 0xff, 0xff, 0xff}
+	huge := []byte{canonical.Array32, 0xff, 0xff, 0xff, 0xff}
 	set := func(context, live []byte, elems ...byte) []byte {
-		b := appendUint(appendArrayLen(nil, 5), uint64(KindORSet))
-		b = append(appendArrayLen(b, 1), 7)
-		return append(appendBin(appendBin(b, context), live), elems...)
+		b := canonical.AppendUint(canonical.AppendArrayLen(nil, 5), uint64(KindORSet))
+		b = append(canonical.AppendArrayLen(b, 1), 7)
+		return append(canonical.AppendBin(canonical.AppendBin(b, context), live), elems...)
 	}
 	wide := []byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}
 	for name, b := range map[string][]byte{
@@ -182,12 +184,12 @@ func TestHostileLengths(t *testing.T) {
 		"overflow":        set([]byte{2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0}, []byte{0}, 0x90),
 		"live unseen":     set([]byte{1, 0, 0}, []byte{1, 1, 0}, 0x91, 0xa1, 'x'),
 		"unused node":     set([]byte{0}, []byte{0}, 0x90),
-		"string":          set([]byte{1, 0, 0}, []byte{1, 0, 0}, 0x91, mpStr32, 0xff, 0xff, 0xff, 0xff),
-		"bytes":           {0x95, byte(KindORSet), 0x91, 7, mpBin32, 0xff, 0xff, 0xff, 0xff},
-		"wrong kind":      {0x95, byte(KindLWWMap), 0x90, mpBin8, 0, mpBin8, 0, 0x90},
+		"string":          set([]byte{1, 0, 0}, []byte{1, 0, 0}, 0x91, canonical.Str32, 0xff, 0xff, 0xff, 0xff),
+		"bytes":           {0x95, byte(KindORSet), 0x91, 7, canonical.Bin32, 0xff, 0xff, 0xff, 0xff},
+		"wrong kind":      {0x95, byte(KindLWWMap), 0x90, canonical.Bin8, 0, canonical.Bin8, 0, 0x90},
 		"nothing":         {},
 		"not an array":    {0x01},
-		"nodes not sound": {0x95, byte(KindORSet), 0x92, 7, 7, mpBin8, 0, mpBin8, 0, 0x90},
+		"nodes not sound": {0x95, byte(KindORSet), 0x92, 7, 7, canonical.Bin8, 0, canonical.Bin8, 0, 0x90},
 	} {
 		if v, err := Decode(KindORSet, b); err == nil {
 			t.Errorf("%s: taken as %v", name, v)

@@ -1,5 +1,11 @@
 package crdt
 
+import (
+	"iter"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+)
+
 // Flag can be switched on and off; switching on wins. Concurrent operations give:
 //
 //	Enable | Enable    on
@@ -14,7 +20,7 @@ type unit struct{}
 
 type unitCodec struct{}
 
-func (unitCodec) Append(b []byte, _ unit) []byte { return append(b, mpTrue) }
+func (unitCodec) Append(b []byte, _ unit) []byte { return append(b, canonical.True) }
 
 func (unitCodec) elements() uint8 { return 0 }
 
@@ -87,3 +93,7 @@ func (f *Flag) Size() int { return f.asSet().Size() }
 
 // Decode replaces f with an encoded flag. On error it is left as it was.
 func (f *Flag) Decode(b []byte) error { return f.asSet().decodeAs(b, KindFlag) }
+
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
+func (f *Flag) Claims() iter.Seq2[NodeID, uint64] { return f.set.Claims() }

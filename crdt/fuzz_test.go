@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
 )
 
 // FuzzDecode feeds bytes to the decoder of every kind.
@@ -97,10 +99,10 @@ func FuzzScript(f *testing.F) {
 
 // FuzzCodecs reads elements of every element type, and skips single msgpack values.
 func FuzzCodecs(f *testing.F) {
-	f.Add([]byte{mpFixExt16, uuidExt, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
-	f.Add(appendStr(nil, "text"))
-	f.Add(appendInt(nil, -70000))
-	f.Add(appendBin(nil, []byte("bytes")))
+	f.Add([]byte{canonical.FixExt16, canonical.UUIDExt, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	f.Add(canonical.AppendStr(nil, "text"))
+	f.Add(canonical.AppendInt(nil, -70000))
+	f.Add(canonical.AppendBin(nil, []byte("bytes")))
 	f.Add([]byte{0x82, 0xa1, 'A', 0x01, 0xa1, 'B', 0xa2, 'h', 'i'})
 	f.Add(bytes.Repeat([]byte{0x91}, 100))
 	rec, err := MsgpackCodec[record]()

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
 )
 
 // GSet is a set that only grows. Concurrent operations give:
@@ -56,10 +58,10 @@ func (s *GSet[E]) insert(e E) bool {
 	case n == gsetLinear+1:
 		s.table.seed = maphash.MakeSeed()
 		for i, x := range s.list {
-			s.table.put(s.table.hash(x), uint32(i))
+			s.table.Put(s.table.hash(x), uint32(i))
 		}
 	case n > gsetLinear:
-		s.table.put(s.table.hash(e), uint32(n-1))
+		s.table.Put(s.table.hash(e), uint32(n-1))
 	}
 	hash, size := s.element().hashAndSize(e)
 	s.sum += mix(hash, hashIntKey)
@@ -73,9 +75,9 @@ func (s *GSet[E]) Contains(e E) bool {
 		return slices.Contains(s.list, e)
 	}
 	h := s.table.hash(e)
-	mask := uint64(s.table.size - 1)
-	for i := uint64(h) & mask; s.table.entryAt(i) != 0; i = (i + 1) & mask {
-		if x := s.table.entryAt(i); uint32(x>>32) == h && s.list[uint32(x)-1] == e {
+	mask := uint64(s.table.Size - 1)
+	for i := uint64(h) & mask; s.table.EntryAt(i) != 0; i = (i + 1) & mask {
+		if x := s.table.EntryAt(i); uint32(x>>32) == h && s.list[uint32(x)-1] == e {
 			return true
 		}
 	}
@@ -128,7 +130,7 @@ func (s *GSet[E]) Join(other Value) (bool, error) {
 func (s *GSet[E]) Clone() Value {
 	// Elements are only ever appended: the copy has those that are there, and no room.
 	n := len(s.list)
-	return &GSet[E]{elem: s.elem, table: s.table.shareTable(), list: s.list[:n:n], sum: s.sum, bytes: s.bytes}
+	return &GSet[E]{elem: s.elem, table: s.table.shareAll(), list: s.list[:n:n], sum: s.sum, bytes: s.bytes}
 }
 
 // Digest implements Value.
@@ -137,8 +139,8 @@ func (s *GSet[E]) Digest() uint64 { return s.sum }
 // Append implements Value: [kind, [element...]], the elements in the order of
 // their encodings.
 func (s *GSet[E]) Append(b []byte) []byte {
-	b = appendUint(appendArrayLen(b, 2), uint64(s.Kind()))
-	b = appendArrayLen(b, len(s.list))
+	b = canonical.AppendUint(canonical.AppendArrayLen(b, 2), uint64(s.Kind()))
+	b = canonical.AppendArrayLen(b, len(s.list))
 	all := make([]byte, 0, s.bytes)
 	cuts := make([][]byte, len(s.list))
 	for i, e := range s.list {
@@ -160,15 +162,15 @@ func (s *GSet[E]) Size() int { return s.bytes + 7 }
 // set keeps its codec.
 func (s *GSet[E]) Decode(b []byte) error {
 	c := &GSet[E]{elem: s.element()}
-	r := &reader{b: b}
+	r := &reader{canonical.Reader{B: b}}
 	r.tuple(2)
 	readKind(r, c.Kind())
-	for n := r.arrayLen("elements", 1); n > 0 && r.err == nil; n-- {
-		if e := c.elem.read(r); r.err == nil && !c.insert(e) {
-			r.fail(ErrMalformed)
+	for n := r.arrayLen("elements", 1); n > 0 && r.Err == nil; n-- {
+		if e := c.elem.read(r); r.Err == nil && !c.insert(e) {
+			r.Fail(ErrMalformed)
 		}
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return err
 	}
 	*s = *c

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/shared"
 )
 
 // LWWMap is a map of which each entry is a register with a Stamp; the newest
@@ -46,7 +48,7 @@ type lwwEntry[K comparable, V any] struct {
 type lwwMap[K comparable, V any] struct {
 	types *lwwTypes[K, V]
 	table table[K]
-	pages leaves[lwwEntry[K, V]]
+	pages shared.Leaves[lwwEntry[K, V]]
 	slots int
 	free  []uint32
 	dead  int
@@ -181,7 +183,7 @@ func (m *LWWMap[K, V]) entry(k K) *lwwEntry[K, V] {
 // Len returns the number of entries, not counting tombstones.
 func (m *LWWMap[K, V]) Len() int {
 	if m.full != nil {
-		return m.full.table.n - m.full.dead
+		return m.full.table.N - m.full.dead
 	}
 	if m.one.stamp != (Stamp{}) && !m.one.dead {
 		return 1
@@ -233,7 +235,7 @@ func (m *LWWMap[K, V]) entries() iter.Seq[*lwwEntry[K, V]] {
 			}
 			return
 		}
-		for _, p := range m.full.pages.list {
+		for _, p := range m.full.pages.List {
 			for i := range p {
 				if p[i].stamp != (Stamp{}) && !yield(&p[i]) {
 					return
@@ -300,7 +302,7 @@ func (e *lwwEntry[K, V]) noteChange(alive bool, ch *Changes[K]) {
 // Replicas that compare digests rest on the same: one unequal pair in 2^64 is taken for
 // equal, see SaltedDigest.
 func (f *lwwMap[K, V]) sameAs(o *lwwMap[K, V]) bool {
-	return f.sum == o.sum && f.tombs == o.tombs && f.table.n == o.table.n && f.dead == o.dead && f.bytes == o.bytes
+	return f.sum == o.sum && f.tombs == o.tombs && f.table.N == o.table.N && f.dead == o.dead && f.bytes == o.bytes
 }
 
 // DropTombstones forgets the tombstones for which seen returns true and returns
@@ -317,12 +319,12 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 			f.forgotten = e.stamp
 		}
 		f.account(e, -1)
-		f.table.drop(f.table.hash(e.key), s)
+		f.table.Drop(f.table.hash(e.key), s)
 		*f.edit(s) = lwwEntry[K, V]{}
 		f.free = append(f.free, s)
 		dropped++
 	}
-	if f.slots > 2*pageLen && f.table.n*4 < f.slots {
+	if f.slots > 2*pageLen && f.table.N*4 < f.slots {
 		g := newLWWMap(f.types)
 		g.forgotten = f.forgotten
 		for e := range m.entries() {
@@ -335,22 +337,22 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 
 // at returns slot s for reading.
 func (f *lwwMap[K, V]) at(s uint32) *lwwEntry[K, V] {
-	return &f.pages.list[s>>pageBits][s&(pageLen-1)]
+	return &f.pages.List[s>>pageBits][s&(pageLen-1)]
 }
 
 // edit returns slot s for writing.
 func (f *lwwMap[K, V]) edit(s uint32) *lwwEntry[K, V] {
-	return &f.pages.detachLeaf(int(s >> pageBits))[s&(pageLen-1)]
+	return &f.pages.DetachLeaf(int(s >> pageBits))[s&(pageLen-1)]
 }
 
 func (f *lwwMap[K, V]) find(hash uint32, k K) (uint32, bool) {
 	t := &f.table
-	if t.size == 0 {
+	if t.Size == 0 {
 		return 0, false
 	}
-	mask := uint64(t.size - 1)
+	mask := uint64(t.Size - 1)
 	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
-		x := t.entryAt(i)
+		x := t.EntryAt(i)
 		if x == 0 {
 			return 0, false
 		}
@@ -412,12 +414,12 @@ func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
 	case len(f.free) > 0:
 		at = f.free[len(f.free)-1]
 		f.free = f.free[:len(f.free)-1]
-		f.table.put(h, at)
+		f.table.Put(h, at)
 	default:
 		at = uint32(f.slots)
-		f.pages.appendElement(lwwEntry[K, V]{}, pageLen)
+		f.pages.AppendElement(lwwEntry[K, V]{}, pageLen)
 		f.slots++
-		f.table.put(h, at)
+		f.table.Put(h, at)
 	}
 	x := f.edit(at)
 	*x = e
@@ -487,9 +489,9 @@ func (m *LWWMap[K, V]) Clone() Value {
 	}
 	f := *m.full
 	f.slab = nil
-	f.table = m.full.table.shareTable()
+	f.table = m.full.table.shareAll()
 	f.free = slices.Clone(m.full.free)
-	f.pages = m.full.pages.shareAll()
+	f.pages = m.full.pages.ShareAll()
 	c.full = &f
 	return c
 }
@@ -508,5 +510,5 @@ func (m *LWWMap[K, V]) Size() int {
 		_, size := m.weighSmall()
 		return 32 + size + 4*(m.Len()+m.Tombstones())
 	}
-	return 32 + m.full.bytes + 4*m.full.table.n
+	return 32 + m.full.bytes + 4*m.full.table.N
 }

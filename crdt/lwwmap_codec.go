@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
 )
 
 // An LWWMap is written in columns, its entries in the order of their stamps and,
@@ -22,10 +24,10 @@ func (m *LWWMap[K, V]) Append(b []byte) []byte {
 	list := m.sorted()
 	t := m.elements()
 	nodes := m.nodes()
-	b = appendUint(appendArrayLen(b, 5), uint64(m.Kind()))
-	b = appendArrayLen(b, len(nodes))
+	b = canonical.AppendUint(canonical.AppendArrayLen(b, 5), uint64(m.Kind()))
+	b = canonical.AppendArrayLen(b, len(nodes))
 	for _, n := range nodes {
-		b = appendUint(b, uint64(n))
+		b = canonical.AppendUint(b, uint64(n))
 	}
 	// One pass in this order: in a large map each entry of it is a cache miss.
 	size := m.Size()
@@ -48,9 +50,9 @@ func (m *LWWMap[K, V]) Append(b []byte) []byte {
 		stamps = binary.AppendUvarint(stamps, e.stamp.Seq)
 		at = e.stamp.Time
 	}
-	b = appendBin(b, stamps)
-	b = append(appendArrayLen(b, len(list)), keys...)
-	return append(appendArrayLen(b, live), values...)
+	b = canonical.AppendBin(b, stamps)
+	b = append(canonical.AppendArrayLen(b, len(list)), keys...)
+	return append(canonical.AppendArrayLen(b, live), values...)
 }
 
 // nodes returns the nodes of the stamps, in order.
@@ -67,17 +69,17 @@ func (m *LWWMap[K, V]) nodes() (nodes []NodeID) {
 // map keeps its codecs.
 func (m *LWWMap[K, V]) Decode(b []byte) error {
 	t := m.elements()
-	r := &reader{b: b}
+	r := &reader{canonical.Reader{B: b}}
 	r.tuple(5)
 	readKind(r, m.Kind())
 	nodes := readNodes(r)
-	stamps := &blob{r.bin(), true}
+	stamps := &canonical.Blob{B: r.Bin(), OK: true}
 	n := r.arrayLen("keys", 1)
-	if most := len(stamps.b) / 3; r.err == nil && n > most {
-		r.fail(&LimitError{Field: "keys", Declared: uint64(n), Max: uint64(most)})
+	if most := len(stamps.B) / 3; r.Err == nil && n > most {
+		r.Fail(&LimitError{Field: "keys", Declared: uint64(n), Max: uint64(most)})
 	}
-	if r.err != nil {
-		return r.err
+	if r.Err != nil {
+		return r.Err
 	}
 	list := make([]lwwEntry[K, V], n)
 	at := uint64(0)
@@ -90,36 +92,36 @@ func (m *LWWMap[K, V]) Decode(b []byte) error {
 			live++
 		}
 	}
-	if got := r.arrayLen("values", 1); r.err == nil && (got != live || !stamps.done()) {
-		r.fail(ErrMalformed)
+	if got := r.arrayLen("values", 1); r.Err == nil && (got != live || !stamps.Done()) {
+		r.Fail(ErrMalformed)
 	}
 	for i := range list {
 		if e := &list[i]; !e.dead {
 			e.val = t.val.read(r)
 		}
 	}
-	if n == 1 && list[0].stamp != (Stamp{}) && r.done() == nil {
+	if n == 1 && list[0].stamp != (Stamp{}) && r.Done() == nil {
 		m.full, m.one = nil, list[0]
 		return nil
 	}
 	f := newLWWMap(t)
 	for i := range list {
-		if r.err != nil || !f.addDecoded(&list[i]) {
-			r.fail(ErrMalformed)
-			return r.err
+		if r.Err != nil || !f.addDecoded(&list[i]) {
+			r.Fail(ErrMalformed)
+			return r.Err
 		}
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return err
 	}
 	m.full, m.one = f, lwwEntry[K, V]{}
 	return nil
 }
 
-func (e *lwwEntry[K, V]) readStamp(p *blob, nodes []NodeID, at *uint64) {
-	dt, mark, seq := p.next(), p.next(), p.next()
-	if !p.ok || *at+dt < *at || mark>>1 >= uint64(len(nodes)) {
-		p.ok = false
+func (e *lwwEntry[K, V]) readStamp(p *canonical.Blob, nodes []NodeID, at *uint64) {
+	dt, mark, seq := p.Next(), p.Next(), p.Next()
+	if !p.OK || *at+dt < *at || mark>>1 >= uint64(len(nodes)) {
+		p.OK = false
 		return
 	}
 	*at += dt

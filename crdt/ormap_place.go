@@ -1,6 +1,10 @@
 package crdt
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+)
 
 // Place is a place in an ORMap, named by a path of keys. It holds no content: its
 // methods read and change the map. Mutators return the delta of the map, or
@@ -135,7 +139,7 @@ func (p Place[K, V]) branch() *branch[K, V] {
 	if !p.valid() {
 		return nil
 	}
-	b, _ := p.m.index().getContent(p.path[0])
+	b, _ := p.m.index().GetContent(p.path[0])
 	for i := 1; b != nil && i < len(p.path); i++ {
 		b = b.kids[p.path[i]]
 	}
@@ -145,7 +149,7 @@ func (p Place[K, V]) branch() *branch[K, V] {
 // leaf returns a leaf of this place.
 func (p Place[K, V]) leaf(f field) leaf[V] {
 	p.m.asSet()
-	b := appendArrayLen(nil, len(p.path))
+	b := canonical.AppendArrayLen(nil, len(p.path))
 	for _, k := range p.path {
 		b = p.m.keys.codec.Append(b, k)
 	}

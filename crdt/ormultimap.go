@@ -4,6 +4,9 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+	"github.com/peerage-go/peerage/internal/crdt/shared"
 )
 
 // ORMultiMap is a map from keys to sets of values in which adding wins. Concurrent
@@ -21,7 +24,7 @@ import (
 // Invariant: if groups is not nil it has the elements of set, by key.
 type ORMultiMap[K, V comparable] struct {
 	set    ORSet[pair[K, V]]
-	groups *keyed[K, *group[V]] // nil: not built yet
+	groups *shared.Keyed[K, *group[V]] // nil: not built yet
 }
 
 type pair[K, V comparable] struct {
@@ -51,15 +54,15 @@ type pairCodec[K, V comparable] struct {
 }
 
 func (c pairCodec[K, V]) Append(b []byte, e pair[K, V]) []byte {
-	return c.val.codec.Append(c.key.codec.Append(appendArrayLen(b, 2), e.key), e.val)
+	return c.val.codec.Append(c.key.codec.Append(canonical.AppendArrayLen(b, 2), e.key), e.val)
 }
 
 func (c pairCodec[K, V]) Decode(b []byte) (e pair[K, V], n int, err error) {
-	r := &reader{b: b}
+	r := &reader{canonical.Reader{B: b}}
 	r.tuple(2)
 	e.key = c.key.read(r)
 	e.val = c.val.read(r)
-	return e, len(b) - len(r.b), r.err
+	return e, len(b) - len(r.B), r.Err
 }
 
 func (c pairCodec[K, V]) elements() uint8 { return packKinds(c.key.of, c.val.of) }
@@ -120,9 +123,9 @@ func (g *group[V]) drop(v V) {
 	g.vals = g.vals[:last]
 }
 
-func (m *ORMultiMap[K, V]) index() *keyed[K, *group[V]] {
+func (m *ORMultiMap[K, V]) index() *shared.Keyed[K, *group[V]] {
 	if m.groups == nil {
-		m.groups = newKeyed[K, *group[V]]()
+		m.groups = shared.NewKeyed[K, *group[V]]()
 		for e := range m.set.All() {
 			m.entered(e)
 		}
@@ -131,26 +134,26 @@ func (m *ORMultiMap[K, V]) index() *keyed[K, *group[V]] {
 }
 
 func (m *ORMultiMap[K, V]) entered(e pair[K, V]) {
-	g, ok := m.groups.editContent(e.key, (*group[V]).cloneGroup)
+	g, ok := m.groups.EditContent(e.key, (*group[V]).cloneGroup)
 	if !ok {
 		g = &group[V]{}
-		m.groups.putContent(e.key, g)
+		m.groups.PutContent(e.key, g)
 	}
 	g.add(e.val)
 }
 
 func (m *ORMultiMap[K, V]) elementLeft(e pair[K, V]) {
-	g, _ := m.groups.editContent(e.key, (*group[V]).cloneGroup)
+	g, _ := m.groups.EditContent(e.key, (*group[V]).cloneGroup)
 	g.drop(e.val)
 	if len(g.vals) == 0 {
-		m.groups.dropKey(e.key)
+		m.groups.DropKey(e.key)
 	}
 }
 
 // Add puts v under k, as a change made by node, and returns the delta. Only the
 // incarnation node itself may call it.
 func (m *ORMultiMap[K, V]) Add(node NodeID, k K, v V) *ORMultiMap[K, V] {
-	if g, ok := m.index().getContent(k); !ok || g.find(v) < 0 {
+	if g, ok := m.index().GetContent(k); !ok || g.find(v) < 0 {
 		m.entered(pair[K, V]{k, v})
 	}
 	return &ORMultiMap[K, V]{set: *m.asSet().Add(node, pair[K, V]{k, v})}
@@ -185,7 +188,7 @@ func (m *ORMultiMap[K, V]) erase(old ...pair[K, V]) *ORMultiMap[K, V] {
 
 // Values returns a copy of the values of k, in no particular order.
 func (m *ORMultiMap[K, V]) Values(k K) []V {
-	if g, ok := m.index().getContent(k); ok {
+	if g, ok := m.index().GetContent(k); ok {
 		return slices.Clone(g.vals)
 	}
 	return nil
@@ -195,7 +198,7 @@ func (m *ORMultiMap[K, V]) Values(k K) []V {
 func (m *ORMultiMap[K, V]) Contains(k K, v V) bool { return m.set.Contains(pair[K, V]{k, v}) }
 
 // Keys returns the number of keys.
-func (m *ORMultiMap[K, V]) Keys() int { return m.index().len }
+func (m *ORMultiMap[K, V]) Keys() int { return m.index().Len }
 
 // Len returns the number of values under all keys.
 func (m *ORMultiMap[K, V]) Len() int { return m.set.Len() }
@@ -225,7 +228,7 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 	m.index()
 	var c Changes[pair[K, V]]
 	changed := m.asSet().Merge(other.asSet(), &c)
-	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.getContent(k); return ok }}
+	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.GetContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(e.key)
 		m.entered(e)
@@ -265,7 +268,7 @@ func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 func (m *ORMultiMap[K, V]) Clone() Value {
 	c := &ORMultiMap[K, V]{set: m.asSet().copy()}
 	if m.set.full != nil {
-		c.groups = m.index().shareIndex()
+		c.groups = m.index().ShareIndex()
 	}
 	return c
 }
@@ -288,3 +291,7 @@ func (m *ORMultiMap[K, V]) Decode(b []byte) error {
 	}
 	return err
 }
+
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
+func (m *ORMultiMap[K, V]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }

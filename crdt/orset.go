@@ -3,6 +3,8 @@ package crdt
 import (
 	"iter"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
 )
 
 // ORSet is a set in which adding wins. Concurrent operations give:
@@ -68,7 +70,7 @@ func (s *ORSet[E]) Add(node NodeID, e E) *ORSet[E] {
 	h := f.table.hash(e)
 	at, ok := f.find(h, e)
 	if !ok {
-		f.table.put(h, f.insert(ci, seq, e))
+		f.table.Put(h, f.insert(ci, seq, e))
 		return d
 	}
 	d.one.drop(f.dot(at))
@@ -145,7 +147,7 @@ func (s *ORSet[E]) Len() int {
 	if s.full == nil {
 		return int(min(s.one.dot.Seq, 1))
 	}
-	return s.full.table.n
+	return s.full.table.N
 }
 
 // All yields the elements, in no particular order; the order depends on nothing but
@@ -245,7 +247,7 @@ func (s *ORSet[E]) copy() ORSet[E] {
 	}
 	f := newORSet(s.full.elem)
 	s.full.copyInto(&f.causal)
-	f.table = s.full.table.shareTable()
+	f.table = s.full.table.shareAll()
 	if len(s.full.extra) > 0 {
 		f.extra = make(map[uint32][]uint32, len(s.full.extra))
 		for k, v := range s.full.extra { // order-free: copies a map
@@ -275,7 +277,7 @@ func (s *ORSet[E]) appendAs(b []byte, k Kind) []byte {
 	b = slices.Grow(b, f.headSize()+f.bytes)
 	order := f.order()
 	b = f.appendHead(b, k, order, 1)
-	b = appendArrayLen(b, f.live)
+	b = canonical.AppendArrayLen(b, f.live)
 	for _, i := range order {
 		f.columns[i].each(func(_ uint64, at uint32) { b = f.elem.codec.Append(b, f.at(at).val) })
 	}
@@ -303,22 +305,31 @@ func (s *ORSet[E]) decodeAs(b []byte, k Kind) error {
 		return nil
 	}
 	f := newORSet(s.element())
-	r := &reader{b: b}
+	r := &reader{canonical.Reader{B: b}}
 	live, n := f.readHead(r, k, 1)
-	if got := r.arrayLen("elements", 1); r.err == nil && got != n {
-		r.fail(ErrMalformed)
+	if got := r.arrayLen("elements", 1); r.Err == nil && got != n {
+		r.Fail(ErrMalformed)
 	}
 	h := orsetHooks[E]{f, nil}
 	eachRead(live, func(ci int, seq uint64) bool {
 		e := f.elem.read(r)
-		if r.err == nil {
+		if r.Err == nil {
 			h.arrived(f.insert(ci, seq, e))
 		}
-		return r.err == nil
+		return r.Err == nil
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return err
 	}
 	s.full, s.one = f, oneDot[E]{}
 	return nil
+}
+
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
+func (s *ORSet[E]) Claims() iter.Seq2[NodeID, uint64] {
+	if s.full != nil {
+		return s.full.claims
+	}
+	return s.one.claims
 }

@@ -5,39 +5,6 @@ import (
 	"slices"
 )
 
-// oneDot is the delta of one operation, kept without any index: an add of one
-// element, or a remove, with the dots that it replaces. It is also a small value
-// (orset_small.go).
-//
-// Invariant: if low is not 0, more is nil and one of dot and gone is not used.
-type oneDot[E any] struct {
-	elem E
-	dot  Dot    // of elem; no element if its Seq is 0
-	gone Dot    // replaced or removed; none if its Seq is 0
-	more *[]Dot // further ones, or nil
-	low  uint64 // if not 0: all of the writer from here to dot, or to gone, was seen
-}
-
-func (o *oneDot[E]) empty() bool { return o.dot.Seq == 0 && o.gone.Seq == 0 }
-
-func (o *oneDot[E]) rest() []Dot {
-	if o.more == nil {
-		return nil
-	}
-	return *o.more
-}
-
-func (o *oneDot[E]) drop(d Dot) {
-	if o.gone.Seq == 0 {
-		o.gone = d
-	} else {
-		if o.more == nil {
-			o.more = new([]Dot)
-		}
-		*o.more = append(*o.more, d)
-	}
-}
-
 // orset is a set with all its indexes.
 //
 // Invariant: the table has one entry per element, naming one of its slots; if the
@@ -73,7 +40,7 @@ func (f *orset[E]) erase(e E, d *ORSet[E]) *ORSet[E] {
 	}
 	d.one.drop(f.dot(at))
 	f.eraseExtra(at, d)
-	f.table.drop(h, at)
+	f.table.Drop(h, at)
 	f.remove(at)
 	return d
 }
@@ -106,12 +73,12 @@ func (f *orset[E]) delta() *ORSet[E] {
 // find returns the first slot of e.
 func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
 	t := &f.table
-	if t.size == 0 {
+	if t.Size == 0 {
 		return 0, false
 	}
-	mask := uint64(t.size - 1)
+	mask := uint64(t.Size - 1)
 	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
-		x := t.entryAt(i)
+		x := t.EntryAt(i)
 		if x == 0 {
 			return 0, false
 		}
@@ -192,7 +159,7 @@ func (h orsetHooks[E]) arrived(at uint32) {
 	hash := f.table.hash(e)
 	first, ok := f.find(hash, e)
 	if !ok {
-		f.table.put(hash, at)
+		f.table.Put(hash, at)
 		h.ch.add(e)
 		return
 	}
@@ -208,14 +175,14 @@ func (h orsetHooks[E]) leaving(at uint32) {
 	first, _ := f.find(hash, e)
 	rest := f.extra[first]
 	if len(rest) == 0 {
-		f.table.drop(hash, at)
+		f.table.Drop(hash, at)
 		h.ch.remove(e)
 		return
 	}
 	delete(f.extra, first)
 	if first == at {
 		first, rest = rest[0], rest[1:]
-		f.table.move(hash, at, first)
+		f.table.Move(hash, at, first)
 	} else {
 		i := slices.Index(rest, at)
 		rest = slices.Delete(rest, i, i+1)
@@ -236,7 +203,7 @@ func (f *orset[E]) elements(yield func(E) bool) {
 			doubles[x] = true
 		}
 	}
-	for i, p := range f.pages.list {
+	for i, p := range f.pages.List {
 		for k := range p {
 			if p[k].dot == 0 || doubles[uint32(i<<pageBits+k)] {
 				continue

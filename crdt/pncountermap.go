@@ -3,6 +3,9 @@ package crdt
 import (
 	"iter"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+	"github.com/peerage-go/peerage/internal/crdt/shared"
 )
 
 // PNCounterMap is a map of counters that go up and down. Concurrent operations
@@ -23,8 +26,8 @@ import (
 // Invariant: if groups is not nil it has the elements of set, by key.
 type PNCounterMap[K comparable] struct {
 	set    ORSet[share[K]]
-	groups *keyed[K, []share[K]] // nil: not built yet
-	tidy   uint64                // see shares
+	groups *shared.Keyed[K, []share[K]] // nil: not built yet
+	tidy   uint64                       // see shares
 }
 
 // share is the count of one writer under one key since the key was last removed. A replica
@@ -89,17 +92,17 @@ func (m *PNCounterMap[K]) asSet() *ORSet[share[K]] {
 type shareCodec[K comparable] struct{ key *element[K] }
 
 func (c shareCodec[K]) Append(b []byte, e share[K]) []byte {
-	b = c.key.codec.Append(appendArrayLen(b, 5), e.key)
-	b = appendUint(appendUint(b, uint64(e.node)), e.born)
-	return appendUint(appendUint(b, e.inc), e.dec)
+	b = c.key.codec.Append(canonical.AppendArrayLen(b, 5), e.key)
+	b = canonical.AppendUint(canonical.AppendUint(b, uint64(e.node)), e.born)
+	return canonical.AppendUint(canonical.AppendUint(b, e.inc), e.dec)
 }
 
 func (c shareCodec[K]) Decode(b []byte) (e share[K], n int, err error) {
-	r := &reader{b: b}
+	r := &reader{canonical.Reader{B: b}}
 	r.tuple(5)
 	e.key = c.key.read(r)
-	e.node, e.born, e.inc, e.dec = NodeID(r.uint()), r.uint(), r.uint(), r.uint()
-	return e, len(b) - len(r.b), r.err
+	e.node, e.born, e.inc, e.dec = NodeID(r.Uint()), r.Uint(), r.Uint(), r.Uint()
+	return e, len(b) - len(r.B), r.Err
 }
 
 func (c shareCodec[K]) elements() uint8 { return c.key.of }
@@ -111,12 +114,12 @@ func (c shareCodec[K]) hash(e share[K]) uint64 {
 
 func (c shareCodec[K]) size(e share[K]) int {
 	_, k := c.key.hashAndSize(e.key)
-	return 1 + k + uintSize(uint64(e.node)) + uintSize(e.born) + uintSize(e.inc) + uintSize(e.dec)
+	return 1 + k + canonical.UintSize(uint64(e.node)) + canonical.UintSize(e.born) + canonical.UintSize(e.inc) + canonical.UintSize(e.dec)
 }
 
-func (m *PNCounterMap[K]) index() *keyed[K, []share[K]] {
+func (m *PNCounterMap[K]) index() *shared.Keyed[K, []share[K]] {
 	if m.groups == nil {
-		m.groups = newKeyed[K, []share[K]]()
+		m.groups = shared.NewKeyed[K, []share[K]]()
 		for e := range m.set.All() {
 			m.addShare(e)
 		}
@@ -125,12 +128,12 @@ func (m *PNCounterMap[K]) index() *keyed[K, []share[K]] {
 }
 
 func (m *PNCounterMap[K]) addShare(e share[K]) {
-	g, _ := m.groups.editContent(e.key, slices.Clone)
-	m.groups.putContent(e.key, append(g, e))
+	g, _ := m.groups.EditContent(e.key, slices.Clone)
+	m.groups.PutContent(e.key, append(g, e))
 }
 
 func (m *PNCounterMap[K]) elementLeft(e share[K]) {
-	g, _ := m.groups.editContent(e.key, slices.Clone)
+	g, _ := m.groups.EditContent(e.key, slices.Clone)
 	for i := range g {
 		if g[i] == e {
 			g[i] = g[len(g)-1]
@@ -139,10 +142,10 @@ func (m *PNCounterMap[K]) elementLeft(e share[K]) {
 		}
 	}
 	if len(g) == 0 {
-		m.groups.dropKey(e.key)
+		m.groups.DropKey(e.key)
 		return
 	}
-	m.groups.putContent(e.key, g)
+	m.groups.PutContent(e.key, g)
 }
 
 // Add counts n under k, up or down, as a change made by node, and returns the
@@ -151,7 +154,7 @@ func (m *PNCounterMap[K]) elementLeft(e share[K]) {
 func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 	now := share[K]{key: k, node: node}
 	var old []share[K]
-	group, _ := m.index().getContent(k)
+	group, _ := m.index().GetContent(k)
 	for _, e := range group {
 		if e.node == node {
 			old = append(old, e)
@@ -176,23 +179,23 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 
 // Remove takes k out and returns the delta, or nil if it is not there.
 func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
-	group, _ := m.index().getContent(k)
+	group, _ := m.index().GetContent(k)
 	d := m.asSet().erase(group...)
 	if d == nil {
 		return nil
 	}
-	m.groups.dropKey(k)
+	m.groups.DropKey(k)
 	return &PNCounterMap[K]{set: *d}
 }
 
 // Count returns the count under k.
 func (m *PNCounterMap[K]) Count(k K) (n int64, ok bool) {
-	g, ok := m.index().getContent(k)
+	g, ok := m.index().GetContent(k)
 	return total(g, func(e *share[K]) part { return part{e.node, e.born, e.inc, e.dec} }), ok
 }
 
 // Len returns the number of keys.
-func (m *PNCounterMap[K]) Len() int { return m.index().len }
+func (m *PNCounterMap[K]) Len() int { return m.index().Len }
 
 // All yields the keys with their counts, in no particular order. The map must not
 // be changed meanwhile.
@@ -200,7 +203,7 @@ func (m *PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
 		m.index()
 		for e := range m.set.All() {
-			if g, _ := m.groups.getContent(e.key); g[0] != e {
+			if g, _ := m.groups.GetContent(e.key); g[0] != e {
 				continue
 			}
 			if n, _ := m.Count(e.key); !yield(e.key, n) {
@@ -223,7 +226,7 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 	m.index()
 	var c Changes[share[K]]
 	changed := m.asSet().Merge(other.asSet(), &c)
-	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.getContent(k); return ok }}
+	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.GetContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(e.key)
 		m.addShare(e)
@@ -263,7 +266,7 @@ func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 func (m *PNCounterMap[K]) Clone() Value {
 	c := &PNCounterMap[K]{set: m.asSet().copy()}
 	if m.set.full != nil {
-		c.groups = m.index().shareIndex()
+		c.groups = m.index().ShareIndex()
 	}
 	return c
 }
@@ -286,3 +289,7 @@ func (m *PNCounterMap[K]) Decode(b []byte) error {
 	}
 	return err
 }
+
+// Claims yields the writers in the causal context, each with its highest sequence number
+// there, in no particular order. It may yield a writer more than once.
+func (m *PNCounterMap[K]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }

@@ -10,11 +10,14 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
+
+	"github.com/peerage-go/peerage/internal/crdt/canonical"
+	"github.com/peerage-go/peerage/internal/crdt/dots"
 )
 
 // TestSpansAreASet compares the interval set with a plain one.
 func TestSpansAreASet(t *testing.T) {
-	const top = 3 * blockLen
+	const top = 3 * dots.BlockLen
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func() (spans, map[uint64]bool) {
 			var s spans
@@ -47,8 +50,8 @@ func TestSpansAreASet(t *testing.T) {
 		if s.covers(u) != covers {
 			t.Fatalf("%v covers %v: %v", s, u, !covers)
 		}
-		p := blob{s.append(nil), true}
-		if back := p.spans(); !p.done() || !slices.Equal(back, s) {
+		p := canonical.Blob{B: s.append(nil), OK: true}
+		if back := readSpans(&p); !p.Done() || !slices.Equal(back, s) {
 			t.Fatalf("%v came back as %v", s, back)
 		}
 	})
@@ -60,10 +63,10 @@ func sameSet(t *rapid.T, s spans, plain map[uint64]bool) {
 	}
 	for key := uint64(0); key <= 3; key++ {
 		m := s.mask(key)
-		for low := range uint64(blockLen) {
-			q := key<<blockBits + low
-			if s.has(q) != plain[q] || m.has(low) != plain[q] {
-				t.Fatalf("%v: has(%d) is %v, mask %v", s, q, s.has(q), m.has(low))
+		for low := range uint64(dots.BlockLen) {
+			q := key<<dots.BlockBits + low
+			if s.has(q) != plain[q] || m.Has(low) != plain[q] {
+				t.Fatalf("%v: has(%d) is %v, mask %v", s, q, s.has(q), m.Has(low))
 			}
 		}
 	}
@@ -72,74 +75,6 @@ func sameSet(t *rapid.T, s spans, plain map[uint64]bool) {
 			t.Fatalf("not canonical: %v", s)
 		}
 	}
-}
-
-// TestTableIsAMap compares the hash table with a Go map, with hashes that collide.
-func TestTableIsAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var table table[int]
-		plain := map[uint32]uint32{} // slot -> hash
-		for range rapid.IntRange(0, 300).Draw(t, "steps") {
-			slot := rapid.Uint32Range(0, 60).Draw(t, "slot")
-			hash, ok := plain[slot]
-			switch {
-			case ok && rapid.Bool().Draw(t, "move"):
-				to := slot + 1000
-				table.move(hash, slot, to)
-				table.move(hash, to, slot)
-			case ok:
-				table.drop(hash, slot)
-				delete(plain, slot)
-			default:
-				hash = rapid.SampledFrom([]uint32{0, 1, 7, 8, 15, 0xffffffff, 0xfffffff8}).Draw(t, "hash")
-				table.put(hash, slot)
-				plain[slot] = hash
-			}
-			if table.n != len(plain) {
-				t.Fatalf("%d entries, must be %d", table.n, len(plain))
-			}
-			for s, h := range plain {
-				if table.index(h, s) < 0 {
-					t.Fatalf("slot %d with hash %x is lost", s, h)
-				}
-			}
-		}
-	})
-}
-
-// TestBlocksAreSets compares a block with a plain set, through both its forms.
-func TestBlocksAreSets(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var b block
-		plain := map[uint64]uint32{}
-		width := rapid.Uint64Range(10, blockLen).Draw(t, "width")
-		for i := range uint32(rapid.IntRange(0, 400).Draw(t, "steps")) {
-			low := rapid.Uint64Range(0, width-1).Draw(t, "low")
-			if _, ok := plain[low]; !ok {
-				b.put(low, i)
-				plain[low] = i
-			} else if len(plain) > 1 {
-				b.drop(low)
-				delete(plain, low)
-			}
-		}
-		n := 0
-		b.each(func(low uint64, slot uint32) {
-			if n++; plain[low] != slot {
-				t.Fatalf("%d is in slot %d, must be %d", low, slot, plain[low])
-			}
-		})
-		live := b.live()
-		for low := range uint64(blockLen) {
-			slot, ok := b.get(low)
-			if want, has := plain[low]; ok != has || live.has(low) != has || has && slot != want {
-				t.Fatalf("get(%d) gives %d, %v", low, slot, ok)
-			}
-		}
-		if n != len(plain) || int(b.n) != n {
-			t.Fatalf("%d dots, block says %d, must be %d", n, b.n, len(plain))
-		}
-	})
 }
 
 // TestChangesAreTheDifference compares what joins report with what a reader sees.
@@ -166,7 +101,7 @@ func TestChangesAreTheDifference(t *testing.T) {
 		vs := states(t, multiSubject())
 		a := vs[rapid.IntRange(0, len(vs)-1).Draw(t, "a")].Clone().(*ORMultiMap[string, string])
 		b := vs[rapid.IntRange(0, len(vs)-1).Draw(t, "b")].(*ORMultiMap[string, string])
-		keys := func() []string { return a.index().keys() }
+		keys := func() []string { return a.index().Keys() }
 		before := keys()
 		var ch Changes[string]
 		a.Merge(b, &ch)
@@ -267,11 +202,11 @@ func trip[E comparable](t *testing.T, elems ...E) {
 	el := elementOf[E]()
 	for _, e := range elems {
 		enc := el.codec.Append(nil, e)
-		if _, n := el.hashAndSize(e); n != len(enc) && enc[0] != mpFixExt16 || n < len(enc) {
+		if _, n := el.hashAndSize(e); n != len(enc) && enc[0] != canonical.FixExt16 || n < len(enc) {
 			t.Fatalf("%T: %v measures %d, encodes as %d bytes", elems, e, n, len(enc))
 		}
 		var out any
-		if enc[0] != mpFixExt16 {
+		if enc[0] != canonical.FixExt16 {
 			if err := msgpack.Unmarshal(enc, &out); err != nil {
 				t.Fatalf("%T: %v is no msgpack: %v", elems, e, err)
 			}

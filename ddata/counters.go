@@ -26,15 +26,15 @@ type GCounterTx struct {
 	c changes[*crdt.GCounter]
 }
 
-func (k gCounterType) kind() crdt.Kind { return crdt.KindGCounter }
+func (k gCounterType) crdtKind() crdt.Kind { return crdt.KindGCounter }
 
-func (k gCounterType) value(v crdt.Value) (GCounter, error) {
-	of, err := valueAs[crdt.GCounter](v, k.kind())
+func (k gCounterType) typedValue(v crdt.Value) (GCounter, error) {
+	of, err := valueAs[crdt.GCounter](v, k.crdtKind())
 	return GCounter{of: state[*crdt.GCounter]{v: of}}, err
 }
 
-func (k gCounterType) tx(d *Data, v crdt.Value) (*GCounterTx, func() (operation.Plan, error), error) {
-	of, err := k.value(v)
+func (k gCounterType) newTx(d *Data, v crdt.Value) (*GCounterTx, func() (operation.Plan, error), error) {
+	of, err := k.typedValue(v)
 	t := &GCounterTx{GCounter: of, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -42,16 +42,16 @@ func (k gCounterType) tx(d *Data, v crdt.Value) (*GCounterTx, func() (operation.
 
 // Count returns the sum of all additions that this replica has received.
 func (c GCounter) Count() uint64 {
-	if c.of.get() == nil {
+	if c.of.readValue() == nil {
 		return 0
 	}
-	return c.of.get().Count()
+	return c.of.readValue().Count()
 }
 
 // Add requests the addition of n.
 func (t *GCounterTx) Add(n uint64) {
 	node := crdt.NodeID(t.d.r.Self())
-	t.c.add(counterGrowthBytes, func(c *crdt.GCounter) crdt.Value { return delta(c.Add(node, n)) })
+	t.c.addStep(counterGrowthBytes, func(c *crdt.GCounter) crdt.Value { return asValue(c.Add(node, n)) })
 }
 
 // PNCounterKey returns the key of a counter that can increase and decrease.
@@ -72,15 +72,15 @@ type PNCounterTx struct {
 	c changes[*crdt.PNCounter]
 }
 
-func (k pnCounterType) kind() crdt.Kind { return crdt.KindPNCounter }
+func (k pnCounterType) crdtKind() crdt.Kind { return crdt.KindPNCounter }
 
-func (k pnCounterType) value(v crdt.Value) (PNCounter, error) {
-	of, err := valueAs[crdt.PNCounter](v, k.kind())
+func (k pnCounterType) typedValue(v crdt.Value) (PNCounter, error) {
+	of, err := valueAs[crdt.PNCounter](v, k.crdtKind())
 	return PNCounter{of: state[*crdt.PNCounter]{v: of}}, err
 }
 
-func (k pnCounterType) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (operation.Plan, error), error) {
-	of, err := k.value(v)
+func (k pnCounterType) newTx(d *Data, v crdt.Value) (*PNCounterTx, func() (operation.Plan, error), error) {
+	of, err := k.typedValue(v)
 	t := &PNCounterTx{PNCounter: of, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -88,14 +88,14 @@ func (k pnCounterType) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (operatio
 
 // Count returns the sum of all additions that this replica has received.
 func (c PNCounter) Count() int64 {
-	if c.of.get() == nil {
+	if c.of.readValue() == nil {
 		return 0
 	}
-	return c.of.get().Count()
+	return c.of.readValue().Count()
 }
 
 // Add requests the addition of n, which may be negative.
 func (t *PNCounterTx) Add(n int64) {
 	node := crdt.NodeID(t.d.r.Self())
-	t.c.add(2*counterGrowthBytes, func(c *crdt.PNCounter) crdt.Value { return delta(c.Add(node, n)) })
+	t.c.addStep(2*counterGrowthBytes, func(c *crdt.PNCounter) crdt.Value { return asValue(c.Add(node, n)) })
 }

@@ -64,11 +64,11 @@ func (k Key[V, T]) String() string { return k.name }
 
 // dataType is the data type of a key.
 type dataType[V, T any] interface {
-	kind() crdt.Kind
+	crdtKind() crdt.Kind
 	// value wraps v, which may be nil, in its typed form.
-	value(v crdt.Value) (V, error)
+	typedValue(v crdt.Value) (V, error)
 	// tx returns a transaction over v, and a function that returns its plan.
-	tx(d *Data, v crdt.Value) (T, func() (operation.Plan, error), error)
+	newTx(d *Data, v crdt.Value) (T, func() (operation.Plan, error), error)
 }
 
 // Update changes the value of key as fn requests, first here, then at as many replicas as
@@ -89,8 +89,8 @@ type Op struct{ op operation.Op }
 
 // Change returns the operation of an Update, for requests that change several keys.
 func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) Op {
-	return Op{operation.Op{Key: key.name, Kind: key.typ.kind(), Plan: func(v crdt.Value) (operation.Plan, error) {
-		t, plan, err := key.typ.tx(d, v)
+	return Op{operation.Op{Key: key.name, Kind: key.typ.crdtKind(), Plan: func(v crdt.Value) (operation.Plan, error) {
+		t, plan, err := key.typ.newTx(d, v)
 		if err != nil {
 			return operation.Plan{}, err
 		}
@@ -128,7 +128,7 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 		var zero V
 		return zero, err
 	}
-	v, err := key.typ.value(vs[0])
+	v, err := key.typ.typedValue(vs[0])
 	if err != nil {
 		return v, fmt.Errorf("ddata: key %q: %w", key.name, err)
 	}
@@ -144,7 +144,7 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) error) error {
 	var verr error
 	err := d.r.View(ctx, key.name, func(v crdt.Value) {
-		face, err := key.typ.value(v)
+		face, err := key.typ.typedValue(v)
 		if err != nil {
 			verr = fmt.Errorf("ddata: key %q: %w", key.name, err)
 			return
@@ -166,7 +166,7 @@ func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) erro
 // subscription and does not wait for a running fn.
 func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 	return d.r.Subscribe(key.name, func(c operation.Change) {
-		if v, err := key.typ.value(c.Value); err == nil {
+		if v, err := key.typ.typedValue(c.Value); err == nil {
 			fn(v)
 		}
 	})
@@ -176,7 +176,7 @@ func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 // name. fn also receives the name of each key.
 func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, value V)) (cancel func()) {
 	return d.r.Subscribe(key.name+"*", func(c operation.Change) {
-		if v, err := key.typ.value(c.Value); err == nil {
+		if v, err := key.typ.typedValue(c.Value); err == nil {
 			fn(c.Key, v)
 		}
 	})

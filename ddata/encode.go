@@ -34,7 +34,7 @@ func elementKind[E any]() crdt.ElementKind {
 	return enc.kind
 }
 
-func (a asString[E]) encode(e E) string {
+func (a asString[E]) encodeElement(e E) string {
 	if a.codec == nil {
 		if s, ok := any(e).(string); ok {
 			return s
@@ -45,7 +45,7 @@ func (a asString[E]) encode(e E) string {
 	return string(a.codec.Append(local[:0], e))
 }
 
-func (a asString[E]) decode(s string) (e E, err error) {
+func (a asString[E]) decodeElement(s string) (e E, err error) {
 	if a.codec == nil {
 		if plain, ok := any(s).(E); ok {
 			return plain, nil

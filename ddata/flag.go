@@ -23,30 +23,30 @@ type FlagTx struct {
 	c changes[*crdt.Flag]
 }
 
-func (k flagType) kind() crdt.Kind { return crdt.KindFlag }
+func (k flagType) crdtKind() crdt.Kind { return crdt.KindFlag }
 
-func (k flagType) value(v crdt.Value) (Flag, error) {
-	of, err := valueAs[crdt.Flag](v, k.kind())
+func (k flagType) typedValue(v crdt.Value) (Flag, error) {
+	of, err := valueAs[crdt.Flag](v, k.crdtKind())
 	return Flag{of: state[*crdt.Flag]{v: of}}, err
 }
 
-func (k flagType) tx(d *Data, v crdt.Value) (*FlagTx, func() (operation.Plan, error), error) {
-	of, err := k.value(v)
+func (k flagType) newTx(d *Data, v crdt.Value) (*FlagTx, func() (operation.Plan, error), error) {
+	of, err := k.typedValue(v)
 	t := &FlagTx{Flag: of, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Enabled reports whether the flag is on.
-func (f Flag) Enabled() bool { return f.of.get() != nil && f.of.get().Enabled() }
+func (f Flag) Enabled() bool { return f.of.readValue() != nil && f.of.readValue().Enabled() }
 
 // Enable requests that the flag be on.
 func (t *FlagTx) Enable() {
 	node := crdt.NodeID(t.d.r.Self())
-	t.c.add(elementOverheadBytes, func(f *crdt.Flag) crdt.Value { return delta(f.Enable(node)) })
+	t.c.addStep(elementOverheadBytes, func(f *crdt.Flag) crdt.Value { return asValue(f.Enable(node)) })
 }
 
 // Disable requests that the flag be off.
 func (t *FlagTx) Disable() {
-	t.c.add(0, func(f *crdt.Flag) crdt.Value { return delta(f.Disable()) })
+	t.c.addStep(0, func(f *crdt.Flag) crdt.Value { return asValue(f.Disable()) })
 }

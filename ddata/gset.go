@@ -28,9 +28,9 @@ type GSetTx[E comparable] struct {
 	c changes[*crdt.GSet[string]]
 }
 
-func (k gSetType[E]) kind() crdt.Kind { return crdt.KindGSet.Of(elementKind[E]()) }
+func (k gSetType[E]) crdtKind() crdt.Kind { return crdt.KindGSet.Of(elementKind[E]()) }
 
-func (k gSetType[E]) value(v crdt.Value) (s GSet[E], err error) {
+func (k gSetType[E]) typedValue(v crdt.Value) (s GSet[E], err error) {
 	if s.enc, err = stringly[E](); err != nil {
 		return s, err
 	}
@@ -38,29 +38,31 @@ func (k gSetType[E]) value(v crdt.Value) (s GSet[E], err error) {
 	return s, err
 }
 
-func (k gSetType[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (operation.Plan, error), error) {
-	s, err := k.value(v)
+func (k gSetType[E]) newTx(_ *Data, v crdt.Value) (*GSetTx[E], func() (operation.Plan, error), error) {
+	s, err := k.typedValue(v)
 	t := &GSetTx[E]{GSet: s}
 	return t, t.c.plan, err
 }
 
 // Contains reports whether e is an element.
-func (s GSet[E]) Contains(e E) bool { return s.of.get() != nil && s.of.get().Contains(s.enc.encode(e)) }
+func (s GSet[E]) Contains(e E) bool {
+	return s.of.readValue() != nil && s.of.readValue().Contains(s.enc.encodeElement(e))
+}
 
 // Len returns the number of elements.
 func (s GSet[E]) Len() int {
-	if s.of.get() == nil {
+	if s.of.readValue() == nil {
 		return 0
 	}
-	return s.of.get().Len()
+	return s.of.readValue().Len()
 }
 
 // All yields the elements, in no particular order. It omits elements that E's codec cannot
 // decode, for example those of another struct.
-func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
+func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.readValue()) }
 
 // Add requests the addition of e.
 func (t *GSetTx[E]) Add(e E) {
-	str := t.enc.encode(e)
-	t.c.add(len(str)+elementOverheadBytes, func(s *crdt.GSet[string]) crdt.Value { return delta(s.Add(str)) })
+	str := t.enc.encodeElement(e)
+	t.c.addStep(len(str)+elementOverheadBytes, func(s *crdt.GSet[string]) crdt.Value { return asValue(s.Add(str)) })
 }

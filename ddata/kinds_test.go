@@ -66,7 +66,7 @@ func TestTypesOfOneEncodingAreOneKind(t *testing.T) {
 	if s, err := Get(t.Context(), d, ORSetKey[int]("ids"), Local); err != nil || !s.Contains(7) {
 		t.Errorf("%v, %v", s.Elements(), err)
 	}
-	if k := ORSetKey[id]("ids").typ.kind(); k != crdt.KindORSet.Of(crdt.ElementInt) {
+	if k := ORSetKey[id]("ids").typ.crdtKind(); k != crdt.KindORSet.Of(crdt.ElementInt) {
 		t.Error(k)
 	}
 }

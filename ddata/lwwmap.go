@@ -31,11 +31,11 @@ type LWWMapTx[K comparable, V any] struct {
 	c changes[*crdt.LWWMap[string, string]]
 }
 
-func (k lwwMapType[K, V]) kind() crdt.Kind {
+func (k lwwMapType[K, V]) crdtKind() crdt.Kind {
 	return crdt.KindLWWMap.Of(elementKind[K](), elementKind[V]())
 }
 
-func (k lwwMapType[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
+func (k lwwMapType[K, V]) typedValue(v crdt.Value) (m LWWMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
@@ -43,8 +43,8 @@ func (k lwwMapType[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
 	return m, err
 }
 
-func (k lwwMapType[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (operation.Plan, error), error) {
-	m, err := k.value(v)
+func (k lwwMapType[K, V]) newTx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (operation.Plan, error), error) {
+	m, err := k.typedValue(v)
 	t := &LWWMapTx[K, V]{LWWMap: m, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -52,37 +52,37 @@ func (k lwwMapType[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (op
 
 // Get returns the value of k.
 func (m LWWMap[K, V]) Get(k K) (v V, ok bool) {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return v, false
 	}
-	str, ok := m.of.get().Get(m.keys.encode(k))
+	str, ok := m.of.readValue().Get(m.keys.encodeElement(k))
 	if !ok {
 		return v, false
 	}
-	v, err := m.vals.decode(str)
+	v, err := m.vals.decodeElement(str)
 	return v, err == nil
 }
 
 // Stamp returns the stamp of the entry of k, also if the entry was deleted. A SetAt must
 // exceed it to win.
 func (m LWWMap[K, V]) Stamp(k K) (crdt.Stamp, bool) {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return crdt.Stamp{}, false
 	}
-	return m.of.get().Stamp(m.keys.encode(k))
+	return m.of.readValue().Stamp(m.keys.encodeElement(k))
 }
 
 // Len returns the number of entries.
 func (m LWWMap[K, V]) Len() int {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return 0
 	}
-	return m.of.get().Len()
+	return m.of.readValue().Len()
 }
 
 // All yields the entries, in no particular order. It omits entries that the codecs of K and
 // V cannot decode, for example those of another struct.
-func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
+func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.readValue()) }
 
 // Set requests that k have the value v. The write wins over everything that this node has
 // seen, including deletions that this node has forgotten, or that all members forgot before
@@ -90,16 +90,16 @@ func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get
 // at that level before Update began. Writes that overlap in time are ordered by the nodes'
 // hybrid logical clocks.
 func (t *LWWMapTx[K, V]) Set(k K, v V) {
-	ks, vs := t.keys.encode(k), t.vals.encode(v)
-	t.c.stamp(t.d, ks, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value {
-		return delta(m.Set(ks, vs, at))
+	ks, vs := t.keys.encodeElement(k), t.vals.encodeElement(v)
+	t.c.addStampedStep(t.d, ks, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value {
+		return asValue(m.Set(ks, vs, at))
 	})
 }
 
 // Delete requests the deletion of the entry of k. It wins as Set does.
 func (t *LWWMapTx[K, V]) Delete(k K) {
-	ks := t.keys.encode(k)
-	t.c.stamp(t.d, ks, elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value { return delta(m.Delete(ks, at)) })
+	ks := t.keys.encodeElement(k)
+	t.c.addStampedStep(t.d, ks, elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value { return asValue(m.Delete(ks, at)) })
 }
 
 // SetAt requests that k have the value v, under the caller's stamp. It is for data that is
@@ -120,16 +120,16 @@ func (t *LWWMapTx[K, V]) OfferAt(k K, v V, at crdt.Stamp) {
 }
 
 func (t *LWWMapTx[K, V]) setAt(k K, v V, at crdt.Stamp, yield bool) {
-	ks, vs := t.keys.encode(k), t.vals.encode(v)
+	ks, vs := t.keys.encodeElement(k), t.vals.encodeElement(v)
 	f := operation.Fixed{Entry: ks, Stamp: at, Value: vs, Yield: yield}
-	t.c.at(f, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value {
-		return delta(m.Set(ks, vs, at))
+	t.c.addFixedStep(f, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value {
+		return asValue(m.Set(ks, vs, at))
 	})
 }
 
 // DeleteAt requests the deletion of the entry of k, under the caller's stamp. It fails as
 // SetAt does.
 func (t *LWWMapTx[K, V]) DeleteAt(k K, at crdt.Stamp) {
-	ks := t.keys.encode(k)
-	t.c.at(operation.Fixed{Entry: ks, Stamp: at, Delete: true}, elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })
+	ks := t.keys.encodeElement(k)
+	t.c.addFixedStep(operation.Fixed{Entry: ks, Stamp: at, Delete: true}, elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return asValue(m.Delete(ks, at)) })
 }

@@ -15,7 +15,7 @@ func elementsOf[E, T any, P interface {
 			return
 		}
 		for str := range of.All() {
-			if e, err := enc.decode(str); err == nil && !yield(e) {
+			if e, err := enc.decodeElement(str); err == nil && !yield(e) {
 				return
 			}
 		}
@@ -47,8 +47,8 @@ func pairsOf[K, V, T any, P interface {
 			return
 		}
 		for ks, vs := range of.All() {
-			k, err1 := enc.keys.decode(ks)
-			v, err2 := enc.vals.decode(vs)
+			k, err1 := enc.keys.decodeElement(ks)
+			v, err2 := enc.vals.decodeElement(vs)
 			if err1 == nil && err2 == nil && !yield(k, v) {
 				return
 			}

@@ -30,11 +30,11 @@ type ORMultiMapTx[K, V comparable] struct {
 	c changes[*crdt.ORMultiMap[string, string]]
 }
 
-func (k orMultiMapType[K, V]) kind() crdt.Kind {
+func (k orMultiMapType[K, V]) crdtKind() crdt.Kind {
 	return crdt.KindORMultiMap.Of(elementKind[K](), elementKind[V]())
 }
 
-func (k orMultiMapType[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error) {
+func (k orMultiMapType[K, V]) typedValue(v crdt.Value) (m ORMultiMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
@@ -42,8 +42,8 @@ func (k orMultiMapType[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error
 	return m, err
 }
 
-func (k orMultiMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (operation.Plan, error), error) {
-	m, err := k.value(v)
+func (k orMultiMapType[K, V]) newTx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (operation.Plan, error), error) {
+	m, err := k.typedValue(v)
 	t := &ORMultiMapTx[K, V]{ORMultiMap: m, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -51,12 +51,12 @@ func (k orMultiMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], fu
 
 // Values returns the values of k, in no particular order.
 func (m ORMultiMap[K, V]) Values(k K) []V {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return nil
 	}
 	var out []V
-	for _, s := range m.of.get().Values(m.keys.encode(k)) {
-		if v, err := m.vals.decode(s); err == nil {
+	for _, s := range m.of.readValue().Values(m.keys.encodeElement(k)) {
+		if v, err := m.vals.decodeElement(s); err == nil {
 			out = append(out, v)
 		}
 	}
@@ -65,38 +65,38 @@ func (m ORMultiMap[K, V]) Values(k K) []V {
 
 // Contains reports whether v is one of the values of k.
 func (m ORMultiMap[K, V]) Contains(k K, v V) bool {
-	return m.of.get() != nil && m.of.get().Contains(m.keys.encode(k), m.vals.encode(v))
+	return m.of.readValue() != nil && m.of.readValue().Contains(m.keys.encodeElement(k), m.vals.encodeElement(v))
 }
 
 // Len returns the number of pairs.
 func (m ORMultiMap[K, V]) Len() int {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return 0
 	}
-	return m.of.get().Len()
+	return m.of.readValue().Len()
 }
 
 // All yields the pairs, in no particular order. It omits pairs that the codecs of K and V
 // cannot decode, for example those of another struct.
-func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
+func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.readValue()) }
 
 // Add requests that v be among the values of k.
 func (t *ORMultiMapTx[K, V]) Add(k K, v V) {
-	ks, vs, node := t.keys.encode(k), t.vals.encode(v), crdt.NodeID(t.d.r.Self())
-	t.c.add(len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.ORMultiMap[string, string]) crdt.Value {
-		return delta(m.Add(node, ks, vs))
+	ks, vs, node := t.keys.encodeElement(k), t.vals.encodeElement(v), crdt.NodeID(t.d.r.Self())
+	t.c.addStep(len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.ORMultiMap[string, string]) crdt.Value {
+		return asValue(m.Add(node, ks, vs))
 	})
 }
 
 // Remove requests the removal of v from the values of k, as far as this node has seen v
 // there.
 func (t *ORMultiMapTx[K, V]) Remove(k K, v V) {
-	ks, vs := t.keys.encode(k), t.vals.encode(v)
-	t.c.add(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return delta(m.Remove(ks, vs)) })
+	ks, vs := t.keys.encodeElement(k), t.vals.encodeElement(v)
+	t.c.addStep(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return asValue(m.Remove(ks, vs)) })
 }
 
 // RemoveKey requests the removal of all values of k that this node has seen.
 func (t *ORMultiMapTx[K, V]) RemoveKey(k K) {
-	ks := t.keys.encode(k)
-	t.c.add(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return delta(m.RemoveKey(ks)) })
+	ks := t.keys.encodeElement(k)
+	t.c.addStep(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return asValue(m.RemoveKey(ks)) })
 }

@@ -30,9 +30,9 @@ type ORSetTx[E comparable] struct {
 	c changes[*crdt.ORSet[string]]
 }
 
-func (k orSetType[E]) kind() crdt.Kind { return crdt.KindORSet.Of(elementKind[E]()) }
+func (k orSetType[E]) crdtKind() crdt.Kind { return crdt.KindORSet.Of(elementKind[E]()) }
 
-func (k orSetType[E]) value(v crdt.Value) (ORSet[E], error) {
+func (k orSetType[E]) typedValue(v crdt.Value) (ORSet[E], error) {
 	enc, err := stringly[E]()
 	if err != nil {
 		return ORSet[E]{}, err
@@ -41,8 +41,8 @@ func (k orSetType[E]) value(v crdt.Value) (ORSet[E], error) {
 	return ORSet[E]{of: state[*crdt.ORSet[string]]{v: of}, enc: enc}, err
 }
 
-func (k orSetType[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (operation.Plan, error), error) {
-	s, err := k.value(v)
+func (k orSetType[E]) newTx(d *Data, v crdt.Value) (*ORSetTx[E], func() (operation.Plan, error), error) {
+	s, err := k.typedValue(v)
 	t := &ORSetTx[E]{ORSet: s, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -50,20 +50,20 @@ func (k orSetType[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (operation.
 
 // Contains reports whether e is an element.
 func (s ORSet[E]) Contains(e E) bool {
-	return s.of.get() != nil && s.of.get().Contains(s.enc.encode(e))
+	return s.of.readValue() != nil && s.of.readValue().Contains(s.enc.encodeElement(e))
 }
 
 // Len returns the number of elements.
 func (s ORSet[E]) Len() int {
-	if s.of.get() == nil {
+	if s.of.readValue() == nil {
 		return 0
 	}
-	return s.of.get().Len()
+	return s.of.readValue().Len()
 }
 
 // All yields the elements, in no particular order. It omits elements that E's codec cannot
 // decode, for example those of another struct.
-func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
+func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.readValue()) }
 
 // Elements returns the elements in a new slice, which the caller owns.
 func (s ORSet[E]) Elements() []E {
@@ -77,17 +77,17 @@ func (s ORSet[E]) Elements() []E {
 // Add requests the addition of e. Adding an element again makes it win over concurrent
 // removals on other nodes.
 func (t *ORSetTx[E]) Add(e E) {
-	str, node := t.enc.encode(e), crdt.NodeID(t.d.r.Self())
-	t.c.add(len(str)+elementOverheadBytes, func(s *crdt.ORSet[string]) crdt.Value { return delta(s.Add(node, str)) })
+	str, node := t.enc.encodeElement(e), crdt.NodeID(t.d.r.Self())
+	t.c.addStep(len(str)+elementOverheadBytes, func(s *crdt.ORSet[string]) crdt.Value { return asValue(s.Add(node, str)) })
 }
 
 // Remove requests the removal of e, as far as this node has seen e.
 func (t *ORSetTx[E]) Remove(e E) {
-	str := t.enc.encode(e)
-	t.c.add(0, func(s *crdt.ORSet[string]) crdt.Value { return delta(s.Remove(str)) })
+	str := t.enc.encodeElement(e)
+	t.c.addStep(0, func(s *crdt.ORSet[string]) crdt.Value { return asValue(s.Remove(str)) })
 }
 
 // Clear requests the removal of every element that this node has seen.
 func (t *ORSetTx[E]) Clear() {
-	t.c.add(0, func(s *crdt.ORSet[string]) crdt.Value { return delta(s.Clear()) })
+	t.c.addStep(0, func(s *crdt.ORSet[string]) crdt.Value { return asValue(s.Clear()) })
 }

@@ -29,9 +29,9 @@ type PNCounterMapTx[K comparable] struct {
 	c changes[*crdt.PNCounterMap[string]]
 }
 
-func (k pnCounterMapType[K]) kind() crdt.Kind { return crdt.KindPNCounterMap.Of(elementKind[K]()) }
+func (k pnCounterMapType[K]) crdtKind() crdt.Kind { return crdt.KindPNCounterMap.Of(elementKind[K]()) }
 
-func (k pnCounterMapType[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
+func (k pnCounterMapType[K]) typedValue(v crdt.Value) (m PNCounterMap[K], err error) {
 	if m.keys, err = stringly[K](); err != nil {
 		return m, err
 	}
@@ -39,8 +39,8 @@ func (k pnCounterMapType[K]) value(v crdt.Value) (m PNCounterMap[K], err error) 
 	return m, err
 }
 
-func (k pnCounterMapType[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (operation.Plan, error), error) {
-	m, err := k.value(v)
+func (k pnCounterMapType[K]) newTx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (operation.Plan, error), error) {
+	m, err := k.typedValue(v)
 	t := &PNCounterMapTx[K]{PNCounterMap: m, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -48,29 +48,29 @@ func (k pnCounterMapType[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func
 
 // Count returns the count of k, and whether k has a counter.
 func (m PNCounterMap[K]) Count(k K) (int64, bool) {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return 0, false
 	}
-	return m.of.get().Count(m.keys.encode(k))
+	return m.of.readValue().Count(m.keys.encodeElement(k))
 }
 
 // Len returns the number of counters.
 func (m PNCounterMap[K]) Len() int {
-	if m.of.get() == nil {
+	if m.of.readValue() == nil {
 		return 0
 	}
-	return m.of.get().Len()
+	return m.of.readValue().Len()
 }
 
 // All yields the counters, in no particular order. It omits keys that K's codec cannot
 // decode, for example those of another struct.
 func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
-		if m.of.get() == nil {
+		if m.of.readValue() == nil {
 			return
 		}
-		for s, n := range m.of.get().All() {
-			if k, err := m.keys.decode(s); err == nil && !yield(k, n) {
+		for s, n := range m.of.readValue().All() {
+			if k, err := m.keys.decodeElement(s); err == nil && !yield(k, n) {
 				return
 			}
 		}
@@ -79,13 +79,13 @@ func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
 
 // Add requests the addition of n, which may be negative, to the counter of k.
 func (t *PNCounterMapTx[K]) Add(k K, n int64) {
-	s, node := t.keys.encode(k), crdt.NodeID(t.d.r.Self())
-	t.c.add(len(s)+2*elementOverheadBytes, func(m *crdt.PNCounterMap[string]) crdt.Value { return delta(m.Add(node, s, n)) })
+	s, node := t.keys.encodeElement(k), crdt.NodeID(t.d.r.Self())
+	t.c.addStep(len(s)+2*elementOverheadBytes, func(m *crdt.PNCounterMap[string]) crdt.Value { return asValue(m.Add(node, s, n)) })
 }
 
 // Remove requests the removal of the counter of k. Concurrent additions on other nodes
 // start a new counter.
 func (t *PNCounterMapTx[K]) Remove(k K) {
-	s := t.keys.encode(k)
-	t.c.add(0, func(m *crdt.PNCounterMap[string]) crdt.Value { return delta(m.Remove(s)) })
+	s := t.keys.encodeElement(k)
+	t.c.addStep(0, func(m *crdt.PNCounterMap[string]) crdt.Value { return asValue(m.Remove(s)) })
 }

@@ -26,9 +26,9 @@ type LWWRegisterTx[V any] struct {
 	c changes[*crdt.LWWRegister[string]]
 }
 
-func (k lwwRegisterType[V]) kind() crdt.Kind { return crdt.KindLWWRegister.Of(elementKind[V]()) }
+func (k lwwRegisterType[V]) crdtKind() crdt.Kind { return crdt.KindLWWRegister.Of(elementKind[V]()) }
 
-func (k lwwRegisterType[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
+func (k lwwRegisterType[V]) typedValue(v crdt.Value) (r LWWRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
@@ -36,8 +36,8 @@ func (k lwwRegisterType[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
 	return r, err
 }
 
-func (k lwwRegisterType[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (operation.Plan, error), error) {
-	r, err := k.value(v)
+func (k lwwRegisterType[V]) newTx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (operation.Plan, error), error) {
+	r, err := k.typedValue(v)
 	t := &LWWRegisterTx[V]{LWWRegister: r, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -45,23 +45,23 @@ func (k lwwRegisterType[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func()
 
 // Value returns the value, and whether the register has a value of type V.
 func (r LWWRegister[V]) Value() (v V, ok bool) {
-	if r.of.get() == nil {
+	if r.of.readValue() == nil {
 		return v, false
 	}
-	s, ok := r.of.get().Value()
+	s, ok := r.of.readValue().Value()
 	if !ok {
 		return v, false
 	}
-	v, err := r.enc.decode(s)
+	v, err := r.enc.decodeElement(s)
 	return v, err == nil
 }
 
 // Stamp returns the stamp of the value, the zero Stamp if there is none.
 func (r LWWRegister[V]) Stamp() crdt.Stamp {
-	if r.of.get() == nil {
+	if r.of.readValue() == nil {
 		return crdt.Stamp{}
 	}
-	return r.of.get().Stamp()
+	return r.of.readValue().Stamp()
 }
 
 // Set requests that the value be v. The write wins over everything that this node has seen.
@@ -69,8 +69,8 @@ func (r LWWRegister[V]) Stamp() crdt.Stamp {
 // before Update began. Writes that overlap in time are ordered by the nodes' hybrid logical
 // clocks.
 func (t *LWWRegisterTx[V]) Set(v V) {
-	s := t.enc.encode(v)
-	t.c.stamp(t.d, "", len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string], at crdt.Stamp) crdt.Value { return delta(r.Set(s, at)) })
+	s := t.enc.encodeElement(v)
+	t.c.addStampedStep(t.d, "", len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string], at crdt.Stamp) crdt.Value { return asValue(r.Set(s, at)) })
 }
 
 // SetAt requests that the value be v, under the caller's stamp. The update fails with
@@ -79,8 +79,8 @@ func (t *LWWRegisterTx[V]) Set(v V) {
 // succeeds. It fails with replicator.ErrAhead if at.Time, read as a time of a crdt.HLC,
 // is more than a minute in the future.
 func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
-	s := t.enc.encode(v)
-	t.c.at(operation.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
+	s := t.enc.encodeElement(v)
+	t.c.addFixedStep(operation.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return asValue(r.Set(s, at)) })
 }
 
 // MVRegisterKey returns the key of a register that keeps all values that were written
@@ -105,9 +105,9 @@ type MVRegisterTx[V comparable] struct {
 	c changes[*crdt.MVRegister[string]]
 }
 
-func (k mvRegisterType[V]) kind() crdt.Kind { return crdt.KindMVRegister.Of(elementKind[V]()) }
+func (k mvRegisterType[V]) crdtKind() crdt.Kind { return crdt.KindMVRegister.Of(elementKind[V]()) }
 
-func (k mvRegisterType[V]) value(v crdt.Value) (r MVRegister[V], err error) {
+func (k mvRegisterType[V]) typedValue(v crdt.Value) (r MVRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
@@ -115,8 +115,8 @@ func (k mvRegisterType[V]) value(v crdt.Value) (r MVRegister[V], err error) {
 	return r, err
 }
 
-func (k mvRegisterType[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (operation.Plan, error), error) {
-	r, err := k.value(v)
+func (k mvRegisterType[V]) newTx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (operation.Plan, error), error) {
+	r, err := k.typedValue(v)
 	t := &MVRegisterTx[V]{MVRegister: r, d: d}
 	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
@@ -124,12 +124,12 @@ func (k mvRegisterType[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (
 
 // Values returns the values: none, one, or all that were written concurrently.
 func (r MVRegister[V]) Values() []V {
-	if r.of.get() == nil {
+	if r.of.readValue() == nil {
 		return nil
 	}
 	var out []V
-	for _, s := range r.of.get().Values() {
-		if v, err := r.enc.decode(s); err == nil {
+	for _, s := range r.of.readValue().Values() {
+		if v, err := r.enc.decodeElement(s); err == nil {
 			out = append(out, v)
 		}
 	}
@@ -138,11 +138,11 @@ func (r MVRegister[V]) Values() []V {
 
 // Set requests that v replace all values that this node has seen.
 func (t *MVRegisterTx[V]) Set(v V) {
-	s, node := t.enc.encode(v), crdt.NodeID(t.d.r.Self())
-	t.c.add(len(s)+elementOverheadBytes, func(r *crdt.MVRegister[string]) crdt.Value { return delta(r.Set(node, s)) })
+	s, node := t.enc.encodeElement(v), crdt.NodeID(t.d.r.Self())
+	t.c.addStep(len(s)+elementOverheadBytes, func(r *crdt.MVRegister[string]) crdt.Value { return asValue(r.Set(node, s)) })
 }
 
 // Clear requests the removal of all values that this node has seen.
 func (t *MVRegisterTx[V]) Clear() {
-	t.c.add(0, func(r *crdt.MVRegister[string]) crdt.Value { return delta(r.Clear()) })
+	t.c.addStep(0, func(r *crdt.MVRegister[string]) crdt.Value { return asValue(r.Clear()) })
 }

@@ -12,14 +12,14 @@ type state[C any] struct {
 	looked *bool // of a transaction; nil in a snapshot of Get or Subscribe
 }
 
-func (s state[C]) look() {
+func (s state[C]) noteRead() {
 	if s.looked != nil {
 		*s.looked = true
 	}
 }
 
-func (s state[C]) get() C {
-	s.look()
+func (s state[C]) readValue() C {
+	s.noteRead()
 	return s.v
 }
 
@@ -39,23 +39,23 @@ type changes[C crdt.Value] struct {
 	fixed []operation.Fixed
 }
 
-// add requests a step. The step returns its delta, or nil for none.
-func (c *changes[C]) add(growth int, step func(C) crdt.Value) {
+// addStep requests a step. The step returns its delta, or nil for none.
+func (c *changes[C]) addStep(growth int, step func(C) crdt.Value) {
 	c.growth += growth
 	c.steps = append(c.steps, step)
 }
 
-// stamp requests a step under a stamp that wins over the entry's.
-func (c *changes[C]) stamp(d *Data, entry string, growth int, step func(C, crdt.Stamp) crdt.Value) {
+// addStampedStep requests a step under a stamp that wins over the entry's.
+func (c *changes[C]) addStampedStep(d *Data, entry string, growth int, step func(C, crdt.Stamp) crdt.Value) {
 	i := len(c.entries)
 	c.entries = append(c.entries, entry)
-	c.add(growth, func(v C) crdt.Value { return step(v, d.stampAbove(c.above[i], c.wall)) })
+	c.addStep(growth, func(v C) crdt.Value { return step(v, d.stampAbove(c.above[i], c.wall)) })
 }
 
-// at requests a step under the caller's stamp.
-func (c *changes[C]) at(f operation.Fixed, growth int, step func(C) crdt.Value) {
+// addFixedStep requests a step under the caller's stamp.
+func (c *changes[C]) addFixedStep(f operation.Fixed, growth int, step func(C) crdt.Value) {
 	c.fixed = append(c.fixed, f)
-	c.add(growth, step)
+	c.addStep(growth, step)
 }
 
 func (c *changes[C]) plan() (operation.Plan, error) {
@@ -64,18 +64,18 @@ func (c *changes[C]) plan() (operation.Plan, error) {
 	}
 	p := operation.Plan{Growth: c.growth, Blind: !c.looked, Fixed: c.fixed}
 	if len(c.entries) == 0 {
-		p.Apply = c.apply
+		p.Apply = c.applySteps
 		return p, nil
 	}
 	p.Entries = c.entries
 	p.Stamped = func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 		c.above, c.wall = above, wall
-		return c.apply(v)
+		return c.applySteps(v)
 	}
 	return p, nil
 }
 
-func (c *changes[C]) apply(v crdt.Value) crdt.Value {
+func (c *changes[C]) applySteps(v crdt.Value) crdt.Value {
 	var sum crdt.Value
 	for _, step := range c.steps {
 		d := step(v.(C))
@@ -91,9 +91,9 @@ func (c *changes[C]) apply(v crdt.Value) crdt.Value {
 	return sum
 }
 
-// delta hides a nil pointer of a concrete type, which would not equal nil as a
+// asValue hides a nil pointer of a concrete type, which would not equal nil as a
 // crdt.Value.
-func delta[T any, P interface {
+func asValue[T any, P interface {
 	*T
 	crdt.Value
 }](d P) crdt.Value {

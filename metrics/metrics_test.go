@@ -43,11 +43,14 @@ func (fixed) FilesSetAside() uint64  { return 0 }
 func (fixed) Ready() bool            { return true }
 
 // connected returns an Exporter over a fixed source.
-func connected(t *testing.T) *Exporter {
+func connected(t *testing.T) *Exporter { return connectedTo(t, fixed{}) }
+
+func connectedTo(t *testing.T, src any) *Exporter {
+	t.Helper()
 	e := New()
 	connect, err := door.Open[func(any) error](e)
 	if err == nil {
-		err = connect(fixed{})
+		err = connect(src)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -46,14 +46,14 @@ func Majority(plus, minCap int) Level {
 
 func number(n int) Level { return Level(min(max(n, 0), levelNumMax)) }
 
-func (l Level) kind() Level { return l % levelKinds }
-func (l Level) num() int    { return int(l >> levelNum & levelNumMax) }
-func (l Level) minCap() int { return int(l >> levelMinCap & levelNumMax) }
+func (l Level) levelKind() Level { return l % levelKinds }
+func (l Level) num() int         { return int(l >> levelNum & levelNumMax) }
+func (l Level) minCap() int      { return int(l >> levelMinCap & levelNumMax) }
 
 // Need returns the number of replicas that the level needs of n voting members. For To, the
 // result may be above n: that level is impossible.
 func (l Level) Need(n int) int {
-	switch l.kind() {
+	switch l.levelKind() {
 	case levelTo:
 		return max(l.num(), 1)
 	case levelMajority:
@@ -65,17 +65,19 @@ func (l Level) Need(n int) int {
 }
 
 // Joint reports whether the voters of former views count too, as they do for majorities.
-func (l Level) Joint() bool { return l.kind() == levelMajority }
+func (l Level) Joint() bool { return l.levelKind() == levelMajority }
 
 // Alone reports whether this replica alone answers the request.
-func (l Level) Alone() bool { return l.kind() == Local || l.kind() == levelTo && l.num() <= 1 }
+func (l Level) Alone() bool {
+	return l.levelKind() == Local || l.levelKind() == levelTo && l.num() <= 1
+}
 
 // String returns local, to(n), majority, majority(+plus, min cap) or all.
 func (l Level) String() string {
 	switch {
-	case l.kind() == levelTo:
+	case l.levelKind() == levelTo:
 		return "to(" + strconv.Itoa(l.num()) + ")"
-	case l.kind() == levelMajority && (l.num() > 0 || l.minCap() > 0):
+	case l.levelKind() == levelMajority && (l.num() > 0 || l.minCap() > 0):
 		return fmt.Sprintf("majority(+%d, min %d)", l.num(), l.minCap())
 	}
 	return l.Name()
@@ -84,5 +86,5 @@ func (l Level) String() string {
 // Name returns local, to, majority or all: the level without its numbers, for
 // the labels of metrics.
 func (l Level) Name() string {
-	return [levelKinds]string{"local", "to", "majority", "all"}[l.kind()]
+	return [levelKinds]string{"local", "to", "majority", "all"}[l.levelKind()]
 }

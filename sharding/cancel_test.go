@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"errors"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +63,7 @@ func TestRequestsUnderAnotherTokenAreRefused(t *testing.T) {
 		c := newCluster(t)
 		n, o := c.add("n"), c.add("o")
 		r := n.register(j, nil)
-		other := o.register(j, nil)
+		o.register(j, nil)
 		n.start()
 		o.start()
 		c.install(n, o)
@@ -77,20 +78,20 @@ func TestRequestsUnderAnotherTokenAreRefused(t *testing.T) {
 			}
 		}
 		id := idIn(r, shard)
-		token := n.s.path([]byte("ear")).hosted(shard)
-		payload, err := other.p.typ.ReqCodec.Append(nil, say{"y", 9})
+		token := n.s.endpoints.Find([]byte("ear")).HostedUnder(shard)
+		payload, err := Msgpack[say]{}.Append(nil, say{"y", 9})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, wrong := range []Token{{}, {Term: token.Term, Seq: token.Seq - 1}, {Term: token.Term, Seq: token.Seq + 1}, {Term: token.Term + 1, Seq: token.Seq}} {
 			for _, call := range []uint64{0, 1 << 40} {
 				frame := append(frames.AppendRequest(nil, "ear", shard, id, call, nil), payload...)
-				frames.Stamp(frame, wrong, 1)
+				frames.Stamp(frame, protocol.Token(wrong), 1)
 				n.s.HandleEntity(o.self.ID, frame)
 			}
 			synctest.Wait()
 			if s := r.Stats(); j.count(id) != 1 || s.Stale != uint64(2*i+2) {
-				t.Errorf("token %v of %v: %d messages handled, %d stale", wrong, token, j.count(id), s.Stale)
+				t.Errorf("token %v of %v: %d messages handled, %d stale", protocol.Token(wrong), token, j.count(id), s.Stale)
 			}
 		}
 		frame := append(frames.AppendRequest(nil, "ear", shard, id, 0, nil), payload...)

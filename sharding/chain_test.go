@@ -143,7 +143,7 @@ func TestMutualAsksAreCounted(t *testing.T) {
 		}
 		pass(time.Second) // handlers return, and what is under way arrives
 		for _, n := range c.nodes {
-			if left := n.s.mutual.known.Load(); left != 0 {
+			if left := n.s.endpoints.PendingPairs(); left != 0 {
 				t.Errorf("%d asks are still known", left)
 			}
 		}

@@ -56,7 +56,7 @@ func (w *witness) Handle(ctx *Context, s say) (heard, error) {
 		if o == w.n || !o.lease.Load() {
 			continue
 		}
-		if p := o.s.path([]byte("ear")); p != nil && !p.hosted(ctx.Shard()).IsZero() {
+		if p := o.s.endpoints.Find([]byte("ear")); p != nil && !p.HostedUnder(ctx.Shard()).IsZero() {
 			w.c.t.Errorf("%s runs on %s while %s hosts its shard with a lease", w.id, w.n.self.Name, o.self.Name)
 		}
 	}
@@ -102,11 +102,11 @@ func (c *chaos) sums() string {
 // explain logs the history of the shards that a node should not host any more.
 func (c *chaos) explain(n *node) {
 	for shard := range ShardID(16) {
-		if n.s.path([]byte("ear")).hosted(shard).IsZero() {
+		if n.s.endpoints.Find([]byte("ear")).HostedUnder(shard).IsZero() {
 			continue
 		}
 		for _, o := range c.alive {
-			lines := o.s.Explain("ear", shard)
+			lines := o.explain("ear", shard)
 			for _, l := range lines[max(0, len(lines)-40):] {
 				c.t.Logf("%s %s %s: shard %d %s node %v token %v %s", l.At.Format("05.000"), o.self.Name, l.By, shard, l.Kind, l.Node, l.Token, l.Detail)
 			}

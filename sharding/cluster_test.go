@@ -43,6 +43,8 @@ type cluster struct {
 	loss func() bool
 	// eat may eat any frame of an entity's.
 	eat func(frame []byte) bool
+	// sent, if set, is called with each frame that is sent.
+	sent func(to gossip.NodeID, k transport.Kind, payload []byte)
 	// frameMax, if set, is what connections take at most.
 	frameMax int
 	// told are the told messages that the network lost.
@@ -203,6 +205,9 @@ func (l links) Send(to gossip.NodeID, class transport.Class, k transport.Kind, p
 			n.c.noteLost(k, payload)
 		}
 		return transport.ErrUnknownPeer
+	}
+	if n.c.sent != nil {
+		n.c.sent(to, k, payload)
 	}
 	if n.c.frameMax > 0 && len(payload) > n.c.frameMax {
 		return transport.ErrFrameTooLarge
@@ -496,13 +501,24 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// explain returns the node's newest events of a shard, oldest first.
+func (n *node) explain(typ string, shard ShardID) []placement.Event {
+	q := &protocol.Query{Head: protocol.Head{Type: typ}, Shard: shard, HasShard: true}
+	return placement.NodeEvents(n.self.ID, shard, n.s.drivers.Answer(q).Events)
+}
+
+// office returns the term in which the node coordinates a type, 0 if it does not.
+func (n *node) office(typ string) gossip.Epoch {
+	return n.reg.types[typ].driver.Load().OfficeTerm()
+}
+
 // dump logs what every node knows.
 func (c *cluster) dump(t testing.TB) {
 	for _, n := range c.nodes {
 		for _, ty := range n.s.Status() {
 			for _, s := range ty.Shards {
 				t.Logf("%s: shard %d at %v under %v, %s, %d entities, %d buffered, hosted here under %v", n.self.Name, s.Shard, s.Home, s.Token,
-					s.Route, s.Entities, s.Buffered, n.s.path([]byte(ty.Type)).hosted(s.Shard))
+					s.Route, s.Entities, s.Buffered, n.s.endpoints.Find([]byte(ty.Type)).HostedUnder(s.Shard))
 			}
 		}
 	}

@@ -6,8 +6,11 @@ import (
 	"reflect"
 
 	"github.com/vmihailenco/msgpack/v5"
+	"github.com/zeebo/xxh3"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/typeshape"
 )
 
 // Codec encodes and decodes requests or responses. Implementations must be safe for
@@ -76,22 +79,22 @@ func (Raw[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), ni
 // Decode copies p.
 func (Raw[T]) Decode(p []byte) (T, error) { return append(make(T, 0, len(p)), p...), nil }
 
-func (Raw[T]) own(p []byte) T { return T(p) }
+func (Raw[T]) takePayload(p []byte) T { return T(p) }
 
-func (Raw[T]) is(codec any) bool {
+func (Raw[T]) isCodec(codec any) bool {
 	_, ok := codec.(Raw[T])
 	return ok
 }
 
-// owner is a codec that needs no copy of a payload that is the message's own. is tells it
-// from one that has it embedded, and a Decode of its own.
+// owner is a codec that needs no copy of a payload that is the message's own. isCodec is false
+// for a codec that embeds an owner and has a Decode of its own.
 type owner[T any] interface {
-	own(p []byte) T
-	is(codec any) bool
+	takePayload(p []byte) T
+	isCodec(codec any) bool
 }
 
 func ownerOf[T any](codec Codec[T]) owner[T] {
-	if o, ok := codec.(owner[T]); ok && o.is(codec) {
+	if o, ok := codec.(owner[T]); ok && o.isCodec(codec) {
 		return o
 	}
 	return nil
@@ -138,11 +141,78 @@ func validCodec[T any](c Codec[T]) error {
 	}
 	switch c := c.(type) {
 	case Msgpack[T]:
-		return msgpackReflection().checkLossless(reflect.TypeFor[T]())
+		return typeshape.Msgpack().CheckLossless(reflect.TypeFor[T]())
 	case JSON[T]:
-		return jsonReflection().checkLossless(reflect.TypeFor[T]())
-	case interface{ validate() error }:
-		return c.validate()
+		return typeshape.JSON().CheckLossless(reflect.TypeFor[T]())
+	case interface{ checkCodec() error }:
+		return c.checkCodec()
 	}
 	return nil
+}
+
+// Lossy is a codec whose type is not checked for data loss.
+//
+// Register rejects a type that Msgpack or JSON cannot carry completely: with unexported
+// fields, interfaces, functions or channels. Messages between entities of one node skip the
+// codec, so such a field would arrive there, but arrive empty or with another type from
+// every other node. Lossy accepts this difference by name. To leave out a single field, tag
+// it `msgpack:"-"` or `json:"-"` instead.
+type Lossy[T any] struct {
+	// Codec encodes and decodes the messages; nil means the default codec of T.
+	Codec Codec[T]
+}
+
+// Append appends the encoding of v by l.Codec.
+func (l Lossy[T]) Append(b []byte, v T) ([]byte, error) { return l.codec().Append(b, v) }
+
+// Decode decodes p with l.Codec.
+func (l Lossy[T]) Decode(p []byte) (T, error) { return l.codec().Decode(p) }
+
+func (l Lossy[T]) codec() Codec[T] {
+	if l.Codec == nil {
+		return defaultCodec[T]()
+	}
+	return l.Codec
+}
+
+func (l Lossy[T]) describeShape() string { return shapeOf(l.codec()) }
+
+// shapesOf returns the fingerprints of a type's messages as their codecs write them. Nodes
+// compare them: where they differ, a field that only one node has arrives empty elsewhere.
+func shapesOf[Req, Resp any](req Codec[Req], resp Codec[Resp]) protocol.Shapes {
+	return protocol.Shapes{Requests: fingerprintOf(shapeOf(req)), Responses: fingerprintOf(shapeOf(resp))}
+}
+
+// fingerprintOf is zero for a shape that cannot be determined.
+func fingerprintOf(shape string) uint64 {
+	if shape == "" {
+		return 0
+	}
+	return max(xxh3.HashString(shape), 1)
+}
+
+// shaped is a codec that describes what it writes.
+type shaped interface{ describeShape() string }
+
+// shapeOf describes what a codec writes, in a text that is equal for equal encodings: names
+// of fields and kinds of values, but no names of Go's types. It is "" for a codec of the
+// application's own.
+func shapeOf[T any](c Codec[T]) string {
+	switch c := c.(type) {
+	case Msgpack[T]:
+		return typeshape.Msgpack().Describe(reflect.TypeFor[T]())
+	case JSON[T]:
+		return typeshape.JSON().Describe(reflect.TypeFor[T]())
+	case shaped:
+		return c.describeShape()
+	}
+	switch any(c).(type) {
+	case None:
+		return "none"
+	case Raw[[]byte]:
+		return "raw"
+	case Text[string]:
+		return "text"
+	}
+	return ""
 }

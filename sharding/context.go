@@ -50,12 +50,6 @@ func contextOf(ctx context.Context) *activation.Context {
 	return activation.From(ctx)
 }
 
-// senderOf returns the entity to whose handler ctx belongs, nil outside of handlers. It
-// fails with ErrContextEnded.
-func senderOf(ctx context.Context) (*activation.Sender, error) {
-	return activation.SenderOf(contextOf(ctx))
-}
-
 // ID returns the entity's id.
 func (c *Context) ID() string { return c.in.ID() }
 
@@ -68,7 +62,7 @@ func (c *Context) Shard() ShardID { return c.in.Shard() }
 // Token returns the fencing token of this instance's allocation. Pass it to outer systems
 // with every write, and let them reject writes with lower tokens: then a handler that was
 // suspended in the middle does no harm when it resumes.
-func (c *Context) Token() Token { return c.in.Token() }
+func (c *Context) Token() Token { return Token(c.in.Token()) }
 
 // Sender returns the origin of the message; in OnStart, of the message that started the
 // entity. In OnTimer and OnStop, which have no message, it is this node, outside an entity.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -67,7 +69,7 @@ func (d *Daemon[Req, Resp]) max() int { return max(d.Workers, d.MaxWorkers) }
 
 // ErrNoWorker reports a worker that must not run: its number is too high, or the number of
 // workers is being changed. The latter is temporary.
-var ErrNoWorker = residency.ErrNoWorker
+var ErrNoWorker error = failure.NoWorker
 
 // RunningDaemon is the handle of a daemon on this node. It is valid as long as the
 // Registry. All methods are safe for concurrent use.
@@ -93,18 +95,17 @@ func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDa
 		ShardOf:  workerShard,
 		ReqCodec: d.ReqCodec, RespCodec: d.RespCodec, Control: d.Control,
 		Supervision: d.Supervision, StopTimeout: d.StopTimeout, MinMembers: d.MinMembers, Limits: d.Limits,
-		// It hosts; make is asked instead.
+		// A type with New hosts; newWorker is called in its place.
 		New: func(string) Entity[Req, Resp] { return nil },
-		make: func(id string) (Entity[Req, Resp], error) {
-			n, of, err := k.StartWorker(id)
-			if err != nil {
-				return nil, err
-			}
-			return d.New(n, of), nil
-		},
-		alwaysOn: k.AlwaysOn(),
 	}
-	region, err := add(r, typ)
+	newWorker := func(id string) (Entity[Req, Resp], error) {
+		n, of, err := k.StartWorker(id)
+		if err != nil {
+			return nil, err
+		}
+		return d.New(n, of), nil
+	}
+	region, err := addType(r, typ, additions[Req, Resp]{k.AlwaysOn(), newWorker})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDa
 func workerShard(id string) ShardID {
 	n, err := strconv.ParseUint(id, 10, 16)
 	if err != nil || strconv.FormatUint(n, 10) != id {
-		return noShard
+		return endpoint.NoShard
 	}
 	return ShardID(n)
 }
@@ -162,19 +163,19 @@ func (d *RunningDaemon[Req, Resp]) Scale(ctx context.Context, n int) error {
 }
 
 func (d *RunningDaemon[Req, Resp]) scale(ctx context.Context, n int) error {
-	p := d.region.p
+	t := d.region.reg
 	if most := d.controller.MaxWorkers(); n < 1 || n > most {
-		return &TypeError{Type: p.name, Wrong: []string{fmt.Sprintf("workers must be 1 to %d, not %d", most, n)}}
+		return &TypeError{Type: t.Name, Wrong: []string{fmt.Sprintf("workers must be 1 to %d, not %d", most, n)}}
 	}
-	s, _, err := d.registry.serving(p.name)
+	s, _, err := d.registry.serving(t.Name)
 	if err != nil {
 		return err
 	}
-	store := s.plans(p.role)
+	store := s.drivers.Plans(t.place.Role)
 	if store == nil {
 		return ErrNoRole
 	}
-	done, err := d.controller.Scale(ctx, store, n, p.Ended())
+	done, err := d.controller.Scale(ctx, store, n, t.Ended())
 	if !done {
 		return ErrNodeStopping
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -310,7 +311,7 @@ func TestDaemonThatIsWrongIsRefused(t *testing.T) {
 	if err := (&Daemon[string, string]{New: func(int, int) Entity[string, string] { return nil }}).Validate(); err == nil {
 		t.Error("no workers at all are taken")
 	}
-	for id, want := range map[string]ShardID{"0": 0, "11": 11, "01": noShard, "-1": noShard, "x": noShard, "70000": noShard} { // order-free: a table
+	for id, want := range map[string]ShardID{"0": 0, "11": 11, "01": endpoint.NoShard, "-1": endpoint.NoShard, "x": endpoint.NoShard, "70000": endpoint.NoShard} { // order-free: a table
 		if got := workerShard(id); got != want {
 			t.Errorf("worker %q is of shard %d", id, got)
 		}

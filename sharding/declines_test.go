@@ -24,7 +24,7 @@ func TestViewsDoNotInterruptTheOfficeBehindAProxy(t *testing.T) {
 		}
 		c.install(senior, a, b)
 		pass(time.Second)
-		term := a.s.shells["ear"].office()
+		term := a.office("ear")
 		fresh := 0
 		ask := func() time.Duration {
 			t.Helper()
@@ -48,7 +48,7 @@ func TestViewsDoNotInterruptTheOfficeBehindAProxy(t *testing.T) {
 			}
 			pass(time.Second)
 		}
-		if now := a.s.shells["ear"].office(); now != term || term == 0 {
+		if now := a.office("ear"); now != term || term == 0 {
 			t.Errorf("office in term %v, then %v", term, now)
 		}
 	})
@@ -151,7 +151,7 @@ func TestTwoThatRegisterAtOnceAreNotBothInOffice(t *testing.T) {
 			a.register(j, ofBack)
 			for range 40 {
 				pass(5 * time.Millisecond)
-				if of := a.s.shells["ear"].office(); of != 0 && of == b.s.shells["ear"].office() {
+				if of := a.office("ear"); of != 0 && of == b.office("ear") {
 					t.Fatalf("%v: both are in office in term %v", late, of)
 				}
 			}

@@ -44,7 +44,7 @@ func TestADoubleIsCountedAndReported(t *testing.T) {
 		if n := regions[2].Stats().Duplicates; n != 1 {
 			t.Errorf("%d doubles were counted", n)
 		}
-		if !strings.Contains(log.String(), "shard lives twice") || !strings.Contains(log.String(), nodes[0].self.ID.String()) {
+		if !strings.Contains(log.String(), "duplicate shard activation") || !strings.Contains(log.String(), nodes[0].self.ID.String()) {
 			t.Errorf("the log says %q", log.String())
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // leavings is a cluster whose nodes hold states, and begin to leave when told.
@@ -97,7 +98,7 @@ func (l *leavings) lost() (n uint64) {
 func (l *leavings) saw(kind string) (n int) {
 	for _, nd := range l.nodes {
 		for shard := range ShardID(8) {
-			for _, e := range nd.s.Explain("tally", shard) {
+			for _, e := range nd.explain("tally", shard) {
 				if e.Kind == kind {
 					n++
 				}
@@ -208,7 +209,7 @@ func drainAndKillBearer(t *testing.T, after time.Duration, drains bool) (turned 
 // move: then it may have lived there.
 func (l *leavings) chose(n *node, id string) bool {
 	shard, _ := n.reg.ShardOf("tally", id)
-	return slices.ContainsFunc(l.nodes[0].s.Explain("tally", shard), func(e TraceEvent) bool {
+	return slices.ContainsFunc(l.nodes[0].explain("tally", shard), func(e placement.Event) bool {
 		return e.Kind == coordinator.TraceChosen && e.Node == n.self.ID
 	})
 }

@@ -2,7 +2,6 @@ package sharding
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,36 +9,37 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
-	"github.com/peerage-go/peerage/internal/delivery"
+	"github.com/peerage-go/peerage/internal/failure"
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
 // Errors of Tell and Ask; see the table of the package comment.
 var (
-	ErrUnknownType  = errors.New("sharding: entity type is not registered")
-	ErrBadID        = errors.New("sharding: entity id is empty or too long")
-	ErrTooLarge     = delivery.ErrTooLarge
-	ErrCodec        = delivery.ErrCodec
-	ErrSettings     = delivery.ErrSettings
-	ErrMailboxFull  = activation.ErrMailboxFull
-	ErrBufferFull   = delivery.ErrBufferFull
-	ErrNotReady     = delivery.ErrNotReady
-	ErrNoHome       = delivery.ErrNoHome
-	ErrPaused       = errors.New("sharding: home has no lease")
-	ErrNodeStopping = delivery.ErrNodeStopping
-	ErrMoved        = delivery.ErrMoved
-	ErrNodeLost     = errors.New("sharding: connection to the home was lost, outcome unknown")
-	ErrAbandoned    = activation.ErrAbandoned
-	ErrPanicked     = activation.ErrPanicked
-	ErrRestore      = activation.ErrRestore
-	ErrTimer        = activation.ErrTimer
+	ErrUnknownType  error = failure.UnknownType
+	ErrBadID        error = failure.BadID
+	ErrTooLarge     error = failure.TooLarge
+	ErrCodec        error = failure.Codec
+	ErrSettings     error = failure.Settings
+	ErrMailboxFull  error = failure.MailboxFull
+	ErrBufferFull   error = failure.BufferFull
+	ErrNotReady     error = failure.NotReady
+	ErrNoHome       error = failure.NoHome
+	ErrPaused       error = failure.Paused
+	ErrNodeStopping error = failure.NodeStopping
+	ErrMoved        error = failure.Moved
+	ErrNodeLost     error = failure.NodeLost
+	ErrAbandoned    error = failure.Abandoned
+	ErrPanicked     error = failure.Panicked
+	ErrRestore      error = failure.Restore
+	ErrTimer        error = failure.Timer
 	// ErrSelfAsk: a handler asked its own entity, or an entity that waits for its reply.
-	ErrSelfAsk = errors.New("sharding: the entity asked waits for this ask: it would never answer")
+	ErrSelfAsk error = failure.SelfAsk
 	// ErrNoDeadline: Ask with Retry needs a context with a deadline.
-	ErrNoDeadline = errors.New("sharding: Ask with Retry needs a context with a deadline")
+	ErrNoDeadline error = failure.NoDeadline
 	// ErrContextEnded: a handler's Context was used after the handler had returned.
-	ErrContextEnded = activation.ErrContextEnded
-	ErrStash        = activation.ErrStash
-	ErrStashFull    = activation.ErrStashFull
+	ErrContextEnded error = failure.ContextEnded
+	ErrStash        error = failure.Stash
+	ErrStashFull    error = failure.StashFull
 )
 
 // Code groups the errors of this package by what the caller can do about them. A Code is an
@@ -50,26 +50,26 @@ type Code uint8
 // The groups of errors; the table of the package comment lists the errors of each.
 const (
 	// ErrInvalid: the call can never succeed. Fix the caller.
-	ErrInvalid Code = iota + 1
+	ErrInvalid = Code(failure.Invalid)
 	// ErrIncompatible: the code or the settings of two nodes differ. Compare the releases.
-	ErrIncompatible
+	ErrIncompatible = Code(failure.Incompatible)
 	// ErrOverloaded: no room, and nothing has run. Slow down, then repeat the call.
-	ErrOverloaded
+	ErrOverloaded = Code(failure.Overloaded)
 	// ErrUnavailable: the receiver cannot be reached now, and nothing has run. Repeat the
 	// call.
-	ErrUnavailable
+	ErrUnavailable = Code(failure.Unavailable)
 	// ErrWrongNode: this node cannot do it, for example because it is stopping. Call from
 	// another node.
-	ErrWrongNode
+	ErrWrongNode = Code(failure.WrongNode)
 	// ErrOutcomeUnknown: the handler may have run, or may still run. Repeat the call if the
 	// handler may run twice.
-	ErrOutcomeUnknown
+	ErrOutcomeUnknown = Code(failure.OutcomeIsUnknown)
 	// ErrEntityState: Restore rejected the entity's state, or its new state cannot be
 	// replicated, and the change was undone. Fix Restore or Snapshot.
-	ErrEntityState
+	ErrEntityState = Code(failure.EntityState)
 	// ErrHandler: the handler has run. It failed, or its reply was lost. errors.As finds its
 	// *HandlerError.
-	ErrHandler
+	ErrHandler = Code(failure.Handler)
 )
 
 // codeTexts are the texts of the codes.
@@ -85,22 +85,6 @@ func (c Code) Error() string {
 		return "sharding: unknown code"
 	}
 	return "sharding: " + codeTexts[c]
-}
-
-// codeDetails are the errors of each group. The first group that matches counts, so the
-// groups for which nothing has run stand before those for which the outcome is unknown.
-var codeDetails = []struct {
-	code    Code
-	details []error
-}{
-	{ErrOverloaded, []error{ErrMailboxFull, ErrBufferFull, ErrWindowFull, ErrStashFull}},
-	{ErrUnavailable, []error{ErrNotReady, ErrNoHome, ErrNoAnswer, ErrNoWorker, ErrMoved}},
-	{ErrOutcomeUnknown, []error{ErrPaused, ErrNodeLost, ErrAbandoned, ErrNotKept, context.DeadlineExceeded, context.Canceled}},
-	{ErrHandler, []error{ErrPanicked, ErrResultLost}},
-	{ErrWrongNode, []error{ErrNodeStopping, ErrNoRole}},
-	{ErrIncompatible, []error{ErrUnknownType, ErrSettings, ErrCodec}},
-	{ErrEntityState, []error{ErrState, ErrRestore}},
-	{ErrInvalid, []error{ErrBadID, ErrTooLarge, ErrSelfAsk, ErrNoDeadline, ErrNoShard, ErrReliableClosed, ErrUnconfirmed, ErrTimer, ErrStash, ErrContextEnded}},
 }
 
 // Error is the error of a call: of Tell, Ask and Start, of a Reliable, of the queries of a
@@ -126,10 +110,16 @@ func (e *Error) Retryable() bool { return Retryable(e.cause) }
 // OutcomeUnknown reports whether the handler may have run, or may still run.
 func (e *Error) OutcomeUnknown() bool { return OutcomeUnknown(e.cause) }
 
-// inGroup returns err as an *Error of its group, or err itself if it has none.
+// inGroup returns err as an *Error of its group, or err itself if it has none. Here the errors
+// of handlers become a *HandlerError or a *PanicError.
 func inGroup(err error) error {
-	if err == nil {
+	switch e := err.(type) {
+	case nil:
 		return nil
+	case *activation.Said:
+		err = &HandlerError{Text: e.Text}
+	case *activation.PanicError:
+		err = (*PanicError)(e)
 	}
 	if code := groupOf(err); code != 0 {
 		return &Error{Code: code, cause: err}
@@ -137,18 +127,29 @@ func inGroup(err error) error {
 	return err
 }
 
+// forUsers returns an observer that receives the errors of asks as their callers do, nil for
+// nil.
+func forUsers(o figures.ShardingObserver) figures.ShardingObserver {
+	if o == nil {
+		return nil
+	}
+	return groupingObserver{o}
+}
+
+type groupingObserver struct{ figures.ShardingObserver }
+
+// AskDone implements figures.ShardingObserver.
+func (o groupingObserver) AskDone(typ string, r figures.Route, took time.Duration, err error) {
+	o.ShardingObserver.AskDone(typ, r, took, inGroup(err))
+}
+
 // setGroup replaces *err by inGroup of it.
 func setGroup(err *error) { *err = inGroup(*err) }
 
 // groupOf returns the group of an error, 0 if it has none.
 func groupOf(err error) Code {
-	if retried := (*retriedError)(nil); errors.As(err, &retried) {
-		return ErrOutcomeUnknown
-	}
-	for _, g := range codeDetails {
-		if isOne(err, g.details...) {
-			return g.code
-		}
+	if group := failure.GroupOf(err); group != 0 {
+		return Code(group)
 	}
 	if said := (*HandlerError)(nil); errors.As(err, &said) {
 		return ErrHandler
@@ -233,41 +234,15 @@ func (e *UnfinishedError) with(more *activation.UnfinishedError) *UnfinishedErro
 // Unwrap returns the Cause.
 func (e *UnfinishedError) Unwrap() error { return e.Cause }
 
-// retriedError is the end of an Ask with Retry whose last attempt did not run the
-// handler, while an earlier one may have.
-type retriedError struct{ last, unknown error }
-
-func (e *retriedError) Error() string {
-	return e.last.Error() + "; an earlier attempt: " + e.unknown.Error()
-}
-func (e *retriedError) Unwrap() []error { return []error{e.last, e.unknown} }
-
 // Retryable reports whether the same call may succeed if it is repeated. OutcomeUnknown
 // reports whether that may run the handler twice.
-func Retryable(err error) bool {
-	if r := (*retriedError)(nil); errors.As(err, &r) {
-		err = r.last
-	}
-	code := groupOf(err)
-	return code == ErrOverloaded || code == ErrUnavailable || code == ErrOutcomeUnknown
-}
+func Retryable(err error) bool { return failure.Retryable(err) }
 
 // OutcomeUnknown reports whether the handler may have run, or may still run, although the
 // call failed. For an Ask with Retry, it covers all attempts. It is false if the outcome is
 // certain: after *HandlerError and ErrPanicked the handler has run, as it has after an
 // ErrTooLarge or ErrCodec about a response.
-func OutcomeUnknown(err error) bool {
-	return groupOf(err) == ErrOutcomeUnknown
-}
-
-func isOne(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
-}
+func OutcomeUnknown(err error) bool { return failure.OutcomeUnknown(err) }
 
 // TypeError lists the invalid settings of a Type.
 type TypeError struct {

@@ -1,19 +1,35 @@
 package sharding
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // ErrNoShard reports a shard number that the type does not have.
-var ErrNoShard = errors.New("sharding: no such shard")
+var ErrNoShard error = failure.NoShard
+
+// TraceEvent is one event in a shard's history.
+type TraceEvent struct {
+	// At is the wall-clock time of that node, for display.
+	At time.Time `json:"at"`
+	// On is the node that recorded the event.
+	On gossip.NodeID `json:"on"`
+	// Term is the term that the node followed, or held, at that time.
+	Term gossip.Epoch `json:"term"`
+	// By is "region" or "coordinator".
+	By     string        `json:"by"`
+	Kind   string        `json:"kind"`
+	Shard  ShardID       `json:"shard"`
+	Node   gossip.NodeID `json:"node,omitzero"`
+	Token  Token         `json:"token"`
+	Detail string        `json:"detail,omitempty"`
+}
 
 // History holds the recorded events of a shard, from all nodes.
 type History struct {
@@ -39,73 +55,21 @@ func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (_ Hi
 	if err != nil {
 		return h, err
 	}
-	if n := p.describe().shards; uint32(shard) >= n {
+	if n := p.place.Shards; uint32(shard) >= n {
 		return h, fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, n, shard)
 	}
-	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: shard, HasShard: true})
+	survey, err := s.drivers.Survey(ctx, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: shard, HasShard: true})
 	if err != nil {
 		return h, err
 	}
-	h.Failed = failed
-	var lists [][]TraceEvent
-	for i := range v.Members {
-		id := v.Members[i].ID
-		if a := answers[id]; a != nil {
-			lists = append(lists, traceEvents(id, shard, a.Events))
-		}
-	}
-	h.Events = merge(lists)
-	return h, nil
-}
-
-func traceEvents(on gossip.NodeID, shard ShardID, events []protocol.Event) []TraceEvent {
-	var out []TraceEvent
-	for _, e := range events {
-		by := "region"
-		if e.Coordinator {
-			by = "coordinator"
-		}
-		out = append(out, TraceEvent{
-			At: time.Unix(0, e.Unix), On: on, Term: e.Term, By: by, Kind: e.Kind, Shard: shard,
-			Node: e.Node, Token: e.Token, Detail: e.Detail,
+	h.Failed = missing(survey, p)
+	for _, e := range survey.History(shard) {
+		h.Events = append(h.Events, TraceEvent{
+			At: e.At, On: e.On, Term: e.Term, By: e.By, Kind: e.Kind,
+			Shard: e.Shard, Node: e.Node, Token: Token(e.Token), Detail: e.Detail,
 		})
 	}
-	return out
-}
-
-// merge puts the nodes' lists into one order. An event counts as no earlier, by
-// term, token and time, than what its node saw before it: a shard that is stopped
-// in term 3 has a token of term 2, and its end stands in term 3 all the same.
-func merge(lists [][]TraceEvent) []TraceEvent {
-	type place struct {
-		term  gossip.Epoch
-		token Token
-		at    time.Time
-		event TraceEvent
-	}
-	compare := func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.term, b.term), a.token.Compare(b.token))
-	}
-	var all []place
-	for _, list := range lists {
-		var last place
-		for _, e := range list {
-			p := place{term: e.Term, token: e.Token, at: e.At, event: e}
-			if compare(p, last) < 0 {
-				p.term, p.token = last.term, last.token
-			}
-			if compare(p, last) == 0 && p.at.Before(last.at) {
-				p.at = last.at
-			}
-			all, last = append(all, p), p
-		}
-	}
-	slices.SortStableFunc(all, func(a, b place) int { return cmp.Or(compare(a, b), a.at.Compare(b.at)) })
-	var out []TraceEvent
-	for _, p := range all {
-		out = append(out, p.event)
-	}
-	return out
+	return h, nil
 }
 
 // ShardOf returns the number of the shard to which an entity id belongs. It fails with
@@ -118,9 +82,9 @@ func (r *Registry) ShardOf(typ, id string) (_ ShardID, err error) {
 	if p == nil {
 		return 0, unknownHere(typ)
 	}
-	shard := p.describe().extract.of(id)
-	if shard == noShard {
-		return 0, noShardFor(id)
+	shard := p.Extract.ShardOf(id)
+	if shard == endpoint.NoShard {
+		return 0, endpoint.NoShardFor(id)
 	}
 	return shard, nil
 }

@@ -48,15 +48,6 @@ func TestShardOfKeepsEntitiesTogether(t *testing.T) {
 	})
 }
 
-// A function that panics at an id that another node sent costs that message, and
-// not the reader of the connection.
-func TestShardOfThatPanicsIsContained(t *testing.T) {
-	e := extractor{shards: 4, custom: func(id string) ShardID { return ShardID(id[9]) }}
-	if got := e.ofBytes([]byte("short"), 0); got != noShard {
-		t.Errorf("shard %v", got)
-	}
-}
-
 func TestDifferentShardOfIsRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, j := newCluster(t), newJournal()
@@ -104,15 +95,4 @@ func TestDifferentKeepingIsRefusedAtOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestFingerprintsTellFunctionsApart(t *testing.T) {
-	by := func(k int) extractor {
-		return extractor{shards: 64, custom: func(id string) ShardID { return ShardID(len(id) * k % 64) }}
-	}
-	a, b, hash := by(1), by(3), extractor{shards: 64}
-	again := by(1)
-	if a.fingerprint() == b.fingerprint() || a.fingerprint() != again.fingerprint() || hash.fingerprint() != 0 {
-		t.Error("a fingerprint must depend on the answers and nothing else")
-	}
 }

@@ -26,7 +26,7 @@ func BenchmarkReceive(b *testing.B) {
 			for i := range 4000 {
 				f := r.Ref(fmt.Sprintf("entity-%d", i*31%entities))
 				frame := append(frames.AppendRequest(nil, "raw", f.Shard(), f.ID(), 0, nil), make([]byte, 100)...)
-				frames.Stamp(frame, r.p.hosted(f.Shard()), 1)
+				frames.Stamp(frame, r.typed.HostedUnder(f.Shard()), 1)
 				all = append(all, frame)
 			}
 			b.ReportAllocs()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 )
 
 // takesItsTime answers after a second, with its node.
@@ -65,7 +66,7 @@ func TestLastAnswersComeBeforeTheNodeLeaves(t *testing.T) {
 		}
 		start := time.Now()
 		leaver.s.WaitAnswered(context.Background())
-		if took := time.Since(start); took >= flushTimeout {
+		if took := time.Since(start); took >= endpoint.FlushTimeout {
 			t.Errorf("waited %v for answers to its markers", took)
 		}
 		c.install(c.nodes[:2]...)
@@ -75,7 +76,7 @@ func TestLastAnswersComeBeforeTheNodeLeaves(t *testing.T) {
 	})
 }
 
-// A silent node delays a leaving one by flushTimeout at most; a removed node does not.
+// A silent node delays a leaving one by endpoint.FlushTimeout at most; a removed node does not.
 func TestSilentNodesDelayALeavingNodeBriefly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Cleanup(func() { pass(time.Second) })
@@ -89,7 +90,7 @@ func TestSilentNodesDelayALeavingNodeBriefly(t *testing.T) {
 		c.mu.Lock()
 		c.cuts[[2]gossip.NodeID{1, 3}], c.cuts[[2]gossip.NodeID{3, 1}] = true, true
 		c.mu.Unlock()
-		if took := wait(); took != flushTimeout {
+		if took := wait(); took != endpoint.FlushTimeout {
 			t.Errorf("waited %v for a node that is silent", took)
 		}
 		c.mu.Lock()

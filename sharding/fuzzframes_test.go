@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/activation"
@@ -18,13 +19,13 @@ func FuzzHandleEntity(f *testing.F) {
 	f.Add(append(frames.AppendRequest(nil, "ear", 3, "e", 7, &activation.Sender{Type: "t", ID: "i"}), 1, 2, 3))
 	f.Add(frames.AppendReply(nil, "ear", 1<<32, frames.CodeOK))
 	f.Add(frames.AppendCancel(nil, "ear", 1<<32))
-	f.Add(frames.AppendMarker(nil, frames.KindMarker, "ear", 3, Token{}))
-	f.Add(frames.AppendMarker(nil, frames.KindMarkerAck, "ear", 3, Token{}))
+	f.Add(frames.AppendMarker(nil, frames.KindMarker, "ear", 3, protocol.Token{}))
+	f.Add(frames.AppendMarker(nil, frames.KindMarkerAck, "ear", 3, protocol.Token{}))
 	f.Add(frames.AppendGrant(frames.AppendGrantHead(nil, "ear"), &frames.Grant{Shard: 3}))
-	f.Add(frames.AppendBlocked(nil, "ear", 3, Token{}, flow.Report{Sent: 1}))
-	f.Add(frames.AppendShrink(nil, "ear", 3, Token{}, 1))
-	f.Add(frames.AppendShrunk(nil, "ear", 3, Token{}, flow.Report{Sent: 1, Asked: 1}))
-	f.Add(frames.AppendRefused(nil, Token{}, frames.AppendRequest(nil, "ear", 3, "e", 0, nil)))
+	f.Add(frames.AppendBlocked(nil, "ear", 3, protocol.Token{}, flow.Report{Sent: 1}))
+	f.Add(frames.AppendShrink(nil, "ear", 3, protocol.Token{}, 1))
+	f.Add(frames.AppendShrunk(nil, "ear", 3, protocol.Token{}, flow.Report{Sent: 1, Asked: 1}))
+	f.Add(frames.AppendRefused(nil, protocol.Token{}, frames.AppendRequest(nil, "ear", 3, "e", 0, nil)))
 	c := newCluster(f)
 	n := c.add("n")
 	n.register(newJournal(), nil)

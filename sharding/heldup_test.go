@@ -300,7 +300,7 @@ func TestHandlersThatFillEachOthersMailboxesGoOn(t *testing.T) {
 				if _, err := regions[0].Ask(within(t, time.Second), id, 0); err != nil {
 					t.Fatal(err)
 				}
-				for n < nodes-1 && !c.nodes[n].s.path([]byte("pair")).lives(regions[0].ShardOf(id), id) {
+				for n < nodes-1 && !c.nodes[n].s.endpoints.Find([]byte("pair")).Lives(regions[0].ShardOf(id), id) {
 					n++
 				}
 				return n

@@ -17,7 +17,7 @@ func TestIdleWindowsGiveTheirGrowthBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const shards, messages, budget = 40, 1000, 1 << 20
 		h := newSlowHomeOf(t, 0, messages, shards)
-		h.home.s.budgets.SetLimits(budget, delivery.ParkedBytesMost, 1<<20)
+		h.home.s.endpoints.Budgets.SetLimits(budget, delivery.ParkedBytesMost, 1<<20)
 		ids := make([]string, shards)
 		for i, left := 0, shards; left > 0; i++ {
 			id := fmt.Sprint("burst-", i)

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
@@ -57,7 +57,7 @@ func hoarding(t *testing.T, codec Codec[[]byte]) (*Region[[]byte, []byte], *node
 func told(r *Region[[]byte, []byte], id string, payload []byte) []byte {
 	f := r.Ref(id)
 	frame := append(frames.AppendRequest(nil, "raw", f.Shard(), id, 0, nil), payload...)
-	frames.Stamp(frame, r.p.hosted(f.Shard()), 1)
+	frames.Stamp(frame, r.typed.HostedUnder(f.Shard()), 1)
 	return frame
 }
 
@@ -115,7 +115,7 @@ func TestABlockIsOfManyKinds(t *testing.T) {
 		other := frames.AppendRequest(nil, "other", 0, "x", 0, nil)
 		cut := told(r, "x", nil)[:40]
 		elsewhere := told(r, "x", []byte("elsewhere"))
-		frames.Stamp(elsewhere, Token{Term: 1, Seq: 1 << 40}, 2)
+		frames.Stamp(elsewhere, protocol.Token{Term: 1, Seq: 1 << 40}, 2)
 		n.s.HandleEntities(9, &many{[][]byte{
 			told(r, "x", []byte("1")), other, told(r, "x", []byte("2")), {}, {99}, cut[:30], elsewhere,
 			frames.AppendCancel(nil, "raw", 7), told(r, "x", []byte("3")), told(r, "y", []byte("4")),
@@ -125,23 +125,8 @@ func TestABlockIsOfManyKinds(t *testing.T) {
 			t.Errorf("x got %s, y %s", x, y)
 		}
 		s := r.Stats()
-		if m, u := n.s.malformed.Load(), n.s.unknown.Load(); m != 3 || u != 1 || s.Received != 5 || s.Stale != 1 {
+		if m, u := n.s.endpoints.Malformed.Load(), n.s.endpoints.UnknownType.Load(); m != 3 || u != 1 || s.Received != 5 || s.Stale != 1 {
 			t.Errorf("%d malformed, %d of unknown types, %d received, %d stale", m, u, s.Received, s.Stale)
 		}
 	})
-}
-
-func TestAnIntakeFollowsItsHost(t *testing.T) {
-	r := alone(t)
-	f := &inflow[int, int]{p: r.p}
-	h := r.p.host.Load()
-	first := f.inlet(h)
-	if f.inlet(h) != first {
-		t.Error("another Inlet for the same host")
-	}
-	next := activation.NewHost(activation.Config[*Context, int, int]{Shards: 1})
-	defer next.Close(t.Context())
-	if f.inlet(next) == first {
-		t.Error("the Inlet of a former host")
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Kinds is the codec of a type with several kinds of messages. T is an interface that all
@@ -26,8 +27,8 @@ type KindCodec[T any] interface {
 	Codec[T]
 	// kind is the type of what it writes.
 	kind() reflect.Type
-	// validate reports what is wrong with the kind's codec.
-	validate() error
+	// checkCodec reports what is wrong with the kind's codec.
+	checkCodec() error
 }
 
 // Kind returns the codec of one kind of T from a codec of that kind. K must implement T and
@@ -38,7 +39,7 @@ type kindCodec[T, K any] struct{ codec Codec[K] }
 
 func (kindCodec[T, K]) kind() reflect.Type { return reflect.TypeFor[K]() }
 
-func (c kindCodec[T, K]) validate() error {
+func (c kindCodec[T, K]) checkCodec() error {
 	if c.codec == nil {
 		return errors.New("its codec is nil")
 	}
@@ -90,8 +91,8 @@ func (k Kinds[T]) Decode(p []byte) (none T, err error) {
 	return c.Decode(p[1:])
 }
 
-// validate reports a kind that is nil, stands there twice, or is no T.
-func (k Kinds[T]) validate() error {
+// checkCodec reports a kind that is nil, stands there twice, or is no T.
+func (k Kinds[T]) checkCodec() error {
 	seen := map[reflect.Type]uint8{}
 	for _, number := range k.numbers() {
 		c := k[number]
@@ -106,7 +107,7 @@ func (k Kinds[T]) validate() error {
 			return fmt.Errorf("kinds %d and %d are both %v", first, number, typ)
 		}
 		seen[typ] = number
-		if err := c.validate(); err != nil {
+		if err := c.checkCodec(); err != nil {
 			return fmt.Errorf("kind %d: %w", number, err)
 		}
 	}
@@ -122,4 +123,19 @@ func (k Kinds[T]) numbers() (all []uint8) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+func (c kindCodec[T, K]) describeShape() string { return shapeOf(c.codec) }
+
+// describeShape returns "" if that of a kind cannot be determined.
+func (k Kinds[T]) describeShape() string {
+	var b strings.Builder
+	for _, number := range k.numbers() {
+		s, ok := k[number].(shaped)
+		if !ok || s.describeShape() == "" {
+			return ""
+		}
+		fmt.Fprintf(&b, "%d=%s;", number, s.describeShape())
+	}
+	return b.String()
 }

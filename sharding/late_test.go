@@ -107,7 +107,7 @@ func TestLargePayloadsFailAsSmallOnes(t *testing.T) {
 				})
 			},
 		})
-		large := strings.Repeat(".", 2*lateBytes)
+		large := strings.Repeat(".", 2*(8<<10))
 		for _, req := range []string{"unreadable" + large, "unbearable" + large, "say odd" + large} {
 			if _, err := remote.Ask(within(t, time.Minute), id, req); !errors.Is(err, ErrCodec) || errors.Is(err, ErrPanicked) {
 				t.Errorf("%.10q: %v", req, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -209,7 +210,7 @@ func TestWhatComesBackTooLateIsCounted(t *testing.T) {
 		tell := frames.AppendRequest(nil, "ear", 3, "a", 0, nil)
 		ask := frames.AppendRequest(nil, "ear", 3, "a", 7, nil)
 		for _, frame := range [][]byte{tell, ask} {
-			n.s.HandleEntity(2, frames.AppendRefused(nil, Token{}, frame))
+			n.s.HandleEntity(2, frames.AppendRefused(nil, protocol.Token{}, frame))
 		}
 		if got := r.Stats().Dropped; got[DropNotHome] != 1 {
 			t.Errorf("dropped %v, want the told one as not at home", got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
@@ -40,7 +42,7 @@ func several[Req, Resp any](t *testing.T, c *cluster, nodes int, ty Type[Req, Re
 		if err := regions[1].Start(within(t, 5*time.Second), id); err != nil {
 			t.Fatal(err)
 		}
-		if c.nodes[0].s.path([]byte(ty.Name)).lives(regions[0].ShardOf(id), id) {
+		if c.nodes[0].s.endpoints.Find([]byte(ty.Name)).Lives(regions[0].ShardOf(id), id) {
 			return id, regions
 		}
 	}
@@ -211,12 +213,6 @@ func TestRetryDoesNotHideAnEarlierAttempt(t *testing.T) {
 		if err := <-answered; OutcomeUnknown(err) || !errors.As(err, new(*HandlerError)) {
 			t.Errorf("answered with %v", err)
 		}
-		if err := afterAll(&HandlerError{Text: "no"}, ErrNodeLost); OutcomeUnknown(err) || Retryable(err) {
-			t.Errorf("the handler has answered, after an attempt that was lost: %v", err)
-		}
-		if err := afterAll(ErrNodeStopping, ErrNodeLost); !OutcomeUnknown(err) || Retryable(err) {
-			t.Errorf("no further attempt can be made here: %v", err)
-		}
 	})
 }
 
@@ -237,8 +233,8 @@ func TestAnAskThatHasLeftMayHaveRun(t *testing.T) {
 		}()
 		synctest.Wait()
 		// The incarnation is ending: it has not come to its asks yet.
-		inc := remote.p.now.Swap(nil)
-		defer remote.p.now.Store(inc)
+		inc := remote.typed.Current.Swap(nil)
+		defer remote.typed.Current.Store(inc)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) || !OutcomeUnknown(err) {
 			t.Errorf("%v, outcome unknown: %v", err, OutcomeUnknown(err))
@@ -415,7 +411,7 @@ func TestRetryGoesOnSoonAfterALongTrouble(t *testing.T) {
 		var troubled atomic.Bool
 		asked := 0
 		troubled.Store(true)
-		asker := remote.p.calls.Finish
+		asker := remote.typed.Calls.Finish
 		c.eat = func(frame []byte) bool {
 			if frames.KindOf(frame) != frames.KindAsk || !troubled.Load() {
 				return false
@@ -425,7 +421,7 @@ func TestRetryGoesOnSoonAfterALongTrouble(t *testing.T) {
 				t.Error(err)
 			}
 			asked++
-			asker(q.Call, "", errorOf(frames.CodeMailboxFull, ""))
+			asker(q.Call, "", ErrMailboxFull)
 			return true
 		}
 		answered := make(chan error, 1)
@@ -436,7 +432,7 @@ func TestRetryGoesOnSoonAfterALongTrouble(t *testing.T) {
 		pass(20 * time.Second)
 		start := time.Now()
 		troubled.Store(false)
-		if err := <-answered; err != nil || time.Since(start) > retryMax {
+		if err := <-answered; err != nil || time.Since(start) > endpoint.RetryMost {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		if asked < 300 {
@@ -467,13 +463,13 @@ func TestAnAskThatComesBackTooLateIsToldThatItsShardMoved(t *testing.T) {
 		var number uint64
 		for n := range uint64(1 << 16) {
 			// Generations and slots are small: the table is new.
-			if n := n>>8<<32 | n&0xff; remote.p.calls.Waits(n) {
+			if n := n>>8<<32 | n&0xff; remote.typed.Calls.Waits(n) {
 				number = n
 			}
 		}
 		frame := frames.AppendRequest(nil, "slow", remote.ShardOf(id), id, number, nil)
-		frames.Stamp(frame, Token{Term: 1, Seq: 1}, 1) // of before
-		c.nodes[1].s.HandleEntity(1, frames.AppendRefused(nil, Token{}, frame))
+		frames.Stamp(frame, protocol.Token{Term: 1, Seq: 1}, 1) // of before
+		c.nodes[1].s.HandleEntity(1, frames.AppendRefused(nil, protocol.Token{}, frame))
 		if err := <-ended; !errors.Is(err, ErrMoved) || !Retryable(err) || OutcomeUnknown(err) {
 			t.Error(err)
 		}

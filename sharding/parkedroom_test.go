@@ -63,7 +63,7 @@ func TestAStuckTypeLeavesOtherTypesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const others, each = 20, 100
 		h := newTwoTypes(t)
-		h.home.s.budgets.SetLimits(delivery.WindowBytesMost, 16<<10, 8<<10)
+		h.home.s.endpoints.Budgets.SetLimits(delivery.WindowBytesMost, 16<<10, 8<<10)
 		stick := func(name, id string) {
 			go func() {
 				for range 200 {

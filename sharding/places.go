@@ -2,16 +2,14 @@ package sharding
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/view"
-	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // ErrNoRole reports a call that only nodes of the type's role can serve.
-var ErrNoRole = errors.New("sharding: this node does not carry the type's role")
+var ErrNoRole error = failure.NoRole
 
 // Place sets the nodes on which the application wants shards of a type, by the nodes'
 // names; "" clears a wish. A wish is added to earlier wishes about other shards, and lasts
@@ -31,10 +29,9 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 	if err != nil {
 		return err
 	}
-	info := p.describe()
 	for shard, name := range wanted {
-		if uint32(shard) >= info.shards {
-			return fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, info.shards, shard)
+		if uint32(shard) >= p.place.Shards {
+			return fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, p.place.Shards, shard)
 		}
 		// All nodes of the role keep the wishes, so one for a name that no node can have is
 		// refused.
@@ -42,7 +39,7 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 			return &TypeError{Type: typ, Wrong: []string{fmt.Sprintf("the name of a node has at most %d bytes, that for shard %v has %d", view.NameBytesMax, shard, len(name))}}
 		}
 	}
-	placer := s.placer(info.role)
+	placer := s.drivers.Placer(p.place.Role)
 	if placer == nil {
 		return ErrNoRole
 	}
@@ -53,7 +50,7 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 func unknownHere(typ string) error { return fmt.Errorf("%w: %q on this node", ErrUnknownType, typ) }
 
 // serving returns what serves a registered type now.
-func (r *Registry) serving(typ string) (*service, dataPath, error) {
+func (r *Registry) serving(typ string) (*service, *registered, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.types[typ]
@@ -66,28 +63,4 @@ func (r *Registry) serving(typ string) (*service, dataPath, error) {
 		return nil, nil, ErrNotReady
 	}
 	return r.now, p, nil
-}
-
-// placer returns where the wishes of a role are kept, nil where they cannot be.
-func (s *service) placer(role string) placement.Placer {
-	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
-		return nil
-	}
-	p, _ := s.cfg.Store(role).(placement.Placer)
-	return p
-}
-
-// watchPlaces tells the coordinator of this node what is wanted, in office or not:
-// it may take office any time.
-func (sh *shell) watchPlaces() (cancel func()) {
-	if sh.coord == nil {
-		return func() {}
-	}
-	p := sh.s.placer(sh.info.role)
-	if p == nil {
-		return func() {}
-	}
-	return p.WatchPlaces(sh.info.name, func(wanted map[ShardID]string) {
-		sh.inbox.Put(coordinator.Wanted{Names: wanted})
-	})
 }

@@ -3,29 +3,18 @@ package sharding
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/transport"
-)
-
-// queryTimeout is what a query gets when its context has no deadline, queryAgain
-// how long it waits before it asks those again who have not answered. When only
-// those are missing to whom the connection is lost, or who have left the view, it
-// waits queryGrace for one to come back; it looks every queryLook.
-const (
-	queryTimeout = 3 * time.Second
-	queryAgain   = 500 * time.Millisecond
-	queryGrace   = 200 * time.Millisecond
-	queryLook    = 50 * time.Millisecond
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
+	"github.com/peerage-go/peerage/internal/failure"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // ErrNoAnswer reports that a node did not answer a query in time.
-var ErrNoAnswer = errors.New("sharding: node did not answer in time")
+var ErrNoAnswer error = failure.NoAnswer
 
 // ClusterStats holds the state of one type, as each member of the cluster reported it for
 // itself at about the same time.
@@ -109,20 +98,20 @@ func (r *Registry) Cluster(ctx context.Context, typ string) (_ ClusterStats, err
 	if err != nil {
 		return ClusterStats{}, err
 	}
-	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}})
-	c := ClusterStats{Type: typ, Failed: failed}
+	c := ClusterStats{Type: typ}
+	survey, err := s.drivers.Survey(ctx, &protocol.Query{Head: protocol.Head{Type: typ}})
 	if err != nil {
 		return c, err
 	}
-	c.View = v.Epoch
-	for i := range v.Members {
-		m := &v.Members[i]
-		a := answers[m.ID]
+	c.View, c.Failed = survey.View.Epoch, missing(survey, p)
+	for i := range survey.View.Members {
+		m := &survey.View.Members[i]
+		a := survey.Answers[m.ID]
 		switch {
 		case a == nil:
 		case a.Known:
 			c.Nodes = append(c.Nodes, nodeStats(m, a))
-		case m.HasRole(p.describe().role):
+		case m.HasRole(p.place.Role):
 			c.Unregistered = append(c.Unregistered, m.ID)
 		}
 	}
@@ -135,7 +124,7 @@ func nodeStats(m *gossip.Member, a *protocol.Answer) NodeStats {
 		Capacity: max(a.Settings.Capacity, 1), Buffered: a.Buffered,
 	}
 	for _, s := range a.Shards {
-		n.Shards = append(n.Shards, ShardStats{Shard: s.Shard, Token: s.Token, Entities: int(s.Entities)})
+		n.Shards = append(n.Shards, ShardStats{Shard: s.Shard, Token: Token(s.Token), Entities: int(s.Entities)})
 	}
 	return n
 }
@@ -167,28 +156,22 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err e
 	if err != nil {
 		return Location{}, err
 	}
-	if id == "" || len(id) > p.base().limits.IDBytes {
+	if id == "" || len(id) > p.IDBytes {
 		return Location{}, ErrBadID
 	}
-	at := Location{Shard: p.describe().extract.of(id)}
-	if at.Shard == noShard {
-		return Location{}, noShardFor(id)
+	at := Location{Shard: p.Extract.ShardOf(id)}
+	if at.Shard == endpoint.NoShard {
+		return Location{}, endpoint.NoShardFor(id)
 	}
-	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true, Entity: id})
+	survey, err := s.drivers.Survey(ctx, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true, Entity: id})
 	if err != nil {
 		return at, err
 	}
-	for i := range v.Members {
-		m := &v.Members[i]
-		// A shard in the middle of a move is in one place at most; should two claim it,
-		// the higher token is right.
-		if a := answers[m.ID]; a != nil && len(a.Shards) > 0 && at.Token.Less(a.Shards[0].Token) {
-			at.Node, at.Name, at.Token, at.Lives = m.ID, m.Name, a.Shards[0].Token, a.Lives
-		}
+	home, token, lives := survey.Home()
+	if home == nil {
+		return nowhere(at, missing(survey, p))
 	}
-	if at.Node == 0 {
-		return nowhere(at, failed)
-	}
+	at.Node, at.Name, at.Token, at.Lives = home.ID, home.Name, Token(token), lives
 	return at, nil
 }
 
@@ -205,104 +188,18 @@ func nowhere(at Location, failed []NodeFailure) (Location, error) {
 	return at, err
 }
 
-// survey asks all members of the view and waits for their answers.
-func (s *service) survey(ctx context.Context, p dataPath, q *protocol.Query) (*gossip.View, map[gossip.NodeID]*protocol.Answer, []NodeFailure, error) {
-	s.mu.Lock()
-	v := s.view
-	s.mu.Unlock()
-	if v == nil {
-		return nil, nil, nil, ErrNotReady
-	}
-	if _, limited := ctx.Deadline(); !limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, queryTimeout)
-		defer cancel()
-	}
-	id, ch, end := s.queries.begin(len(v.Members))
-	defer end()
-	q.ID = id
-	answers := map[gossip.NodeID]*protocol.Answer{}
-	if v.Member(s.cfg.Self.ID) != nil {
-		answers[s.cfg.Self.ID] = s.answer(q)
-	}
-	if err := s.collect(ctx, v, q, ch, answers); err != nil {
-		return nil, nil, nil, err
-	}
-	return v, answers, missing(v, answers, p), nil
-}
-
-// collect sends the question, again and again, until all have answered that can, or
-// ctx ends.
-func (s *service) collect(ctx context.Context, v *gossip.View, q *protocol.Query, ch <-chan answered, answers map[gossip.NodeID]*protocol.Answer) error {
-	frame := protocol.Append(nil, q)
-	again := time.NewTicker(queryAgain)
-	defer again.Stop()
-	look := time.NewTicker(queryLook)
-	defer look.Stop()
-	var lost time.Time
-	ask := true
-	for len(answers) < len(v.Members) {
-		for i := range v.Members {
-			if n := v.Members[i].ID; ask && n != s.cfg.Self.ID && answers[n] == nil {
-				// A query that cannot be sent now may be sent the next time.
-				_ = s.cfg.Links.Send(n, transport.Control, transport.KindCoordinator, frame)
-			}
-		}
-		ask = false
-		select {
-		case a := <-ch:
-			if v.Member(a.from) != nil && a.Type == q.Type {
-				answers[a.from] = a.Answer
-			}
-		case <-again.C:
-			ask = true
-		case now := <-look.C:
-			switch {
-			case !s.allLost(v, answers):
-				lost = time.Time{}
-			case lost.IsZero():
-				lost = now
-			case now.Sub(lost) >= queryGrace:
-				return nil
-			}
-		case <-s.ctx.Done():
-			return ErrNodeStopping
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	return nil
-}
-
-// allLost reports whether no answer can come at present: the connections to all who
-// have not answered are lost, or the view is without them by now.
-func (s *service) allLost(v *gossip.View, answers map[gossip.NodeID]*protocol.Answer) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range v.Members {
-		n := v.Members[i].ID
-		if answers[n] == nil && !s.silent[n] && s.view.Member(n) != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// missing lists who has not answered, and what should be there.
-func missing(v *gossip.View, answers map[gossip.NodeID]*protocol.Answer, p dataPath) []NodeFailure {
+// missing lists the members that have not answered, with the shards that this node's routes
+// lead to them.
+func missing(survey *placement.Survey, p *registered) []NodeFailure {
 	var out []NodeFailure
-	for i := range v.Members {
-		m := &v.Members[i]
-		if answers[m.ID] == nil {
-			out = append(out, NodeFailure{Node: m.ID, Name: m.Name, Err: ErrNoAnswer})
-		}
+	for _, m := range survey.Missing() {
+		out = append(out, NodeFailure{Node: m.ID, Name: m.Name, Err: ErrNoAnswer})
 	}
 	if out == nil {
 		return nil
 	}
-	r := p.base()
-	for shard := range ShardID(r.shards) {
-		home := r.Status(shard).Home
+	for shard := range ShardID(p.place.Shards) {
+		home := p.Router.Status(shard).Home
 		if at := slices.IndexFunc(out, func(f NodeFailure) bool { return f.Node == home }); at >= 0 {
 			out[at].Shards = append(out[at].Shards, shard)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -71,7 +72,7 @@ func TestQueriesReportNodesThatHang(t *testing.T) {
 			cancel()
 			want := limit
 			if want == 0 {
-				want = queryTimeout
+				want = placement.QueryTimeout
 			}
 			if took := time.Since(start); err != nil || took != want {
 				t.Errorf("took %v, want %v: %v", took, want, err)
@@ -182,7 +183,7 @@ func TestWhereNamesAHomeThatHangs(t *testing.T) {
 			hangs.dead.Store(true) // no view says so yet
 			start := time.Now()
 			at, err := nodes[0].reg.Where(context.Background(), "ear", id)
-			if !errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrNoHome) || at.Node != hangs.self.ID || at.Name == "" || at.Lives || time.Since(start) != queryTimeout {
+			if !errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrNoHome) || at.Node != hangs.self.ID || at.Name == "" || at.Lives || time.Since(start) != placement.QueryTimeout {
 				t.Errorf("%+v, %v after %v", at, err, time.Since(start))
 			}
 			break
@@ -212,12 +213,12 @@ func TestQueriesDoNotWaitForTheLost(t *testing.T) {
 		nodes[0].s.PeerLost(nodes[2].self.ID, transport.Control)
 		start := time.Now()
 		at, err := nodes[0].reg.Where(t.Context(), "ear", id)
-		if !errors.Is(err, ErrNoAnswer) || at.Node != nodes[2].self.ID || time.Since(start) > 2*queryGrace {
+		if !errors.Is(err, ErrNoAnswer) || at.Node != nodes[2].self.ID || time.Since(start) > 2*placement.QueryGrace {
 			t.Errorf("%+v, %v after %v", at, err, time.Since(start))
 		}
 		start = time.Now()
 		got, err := nodes[0].reg.Cluster(t.Context(), "ear")
-		if err != nil || len(got.Nodes) != 2 || len(got.Failed) != 1 || got.Failed[0].Node != nodes[2].self.ID || time.Since(start) > 2*queryGrace {
+		if err != nil || len(got.Nodes) != 2 || len(got.Failed) != 1 || got.Failed[0].Node != nodes[2].self.ID || time.Since(start) > 2*placement.QueryGrace {
 			t.Errorf("%+v, %v after %v", got, err, time.Since(start))
 		}
 		// One that comes back in time is waited for.
@@ -226,7 +227,7 @@ func TestQueriesDoNotWaitForTheLost(t *testing.T) {
 		c.mu.Lock()
 		c.cuts[[2]gossip.NodeID{n1, n2}] = true
 		c.mu.Unlock()
-		time.AfterFunc(queryGrace/2, func() {
+		time.AfterFunc(placement.QueryGrace/2, func() {
 			c.mu.Lock()
 			delete(c.cuts, [2]gossip.NodeID{n1, n2})
 			c.mu.Unlock()
@@ -279,28 +280,4 @@ func TestExplainMergesWhatAllNodesSaw(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Clocks that differ change nothing between tokens, nor what one node saw in order.
-func TestMergeGoesByTermTokenTime(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	ev := func(on gossip.NodeID, term gossip.Epoch, tokenTerm gossip.Epoch, seq uint64, s int, kind string) TraceEvent {
-		return TraceEvent{On: on, Term: term, Token: Token{Term: tokenTerm, Seq: seq}, At: at(s), Kind: kind}
-	}
-	got := merge([][]TraceEvent{
-		{ // the coordinator, whose clock is far behind
-			ev(1, 2, 2, 0, 1, "office"), ev(1, 2, 2, 5, 2, "chosen"), ev(1, 2, 2, 5, 3, "written"), ev(1, 2, 2, 7, 4, "move"),
-		},
-		{ // the home, whose clock goes back once
-			ev(2, 1, 1, 3, 90, "hosted before"), ev(2, 2, 2, 5, 95, "hosted"), ev(2, 2, 2, 7, 97, "closed"), ev(2, 2, 1, 3, 96, "stopped"),
-		},
-	})
-	var kinds []string
-	for _, e := range got {
-		kinds = append(kinds, e.Kind)
-	}
-	want := []string{"hosted before", "office", "chosen", "written", "hosted", "move", "closed", "stopped"}
-	if !slices.Equal(kinds, want) {
-		t.Errorf("got %v, want %v", kinds, want)
-	}
 }

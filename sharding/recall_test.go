@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/residency"
 )
@@ -88,10 +89,10 @@ func TestRecallPassesOverWhoLives(t *testing.T) {
 // The parts of a shard are alike whatever the number of shards.
 func TestAShardsIDsAreSplitOverAllParts(t *testing.T) {
 	for _, shards := range []uint32{1, 5, 100, 256, 1000} {
-		e := extractor{shards: shards}
+		e := endpoint.Extractor{Shards: shards}
 		var parts [placement.RememberedParts]int
 		for i, n := 0, 0; n < 500; i++ {
-			if id := fmt.Sprint("entity-", i); e.of(id) == ShardID(shards/2) {
+			if id := fmt.Sprint("entity-", i); e.ShardOf(id) == ShardID(shards/2) {
 				parts[placement.RememberedPart(id)]++
 				n++
 			}

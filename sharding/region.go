@@ -2,29 +2,32 @@ package sharding
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
-	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 )
 
 // Region is the handle of one entity type on this node. Messages to the type's entities on
 // all nodes go through it. It is valid as long as the Registry, also across incarnations of
 // the node. All methods are safe for concurrent use.
 type Region[Req, Resp any] struct {
-	p *path[Req, Resp]
+	typed *endpoint.Typed[*Context, Req, Resp]
+	reg   *registered
 }
 
 // Name returns the type's name.
-func (r *Region[Req, Resp]) Name() string { return r.p.name }
+func (r *Region[Req, Resp]) Name() string { return r.typed.Name }
 
 // ShardOf returns the number of the shard to which the entity id belongs. If the type's
 // ShardOf returns no valid shard for id, the result is not a shard's number, and Tell and
 // Ask fail with ErrNoShard.
-func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return r.p.extract.of(id) }
+func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return r.typed.Extract.ShardOf(id) }
 
 // Ref returns the address of one entity. It is cheap, never fails, and is valid as long as
 // the Region. Tell and Ask reject an invalid id.
 func (r *Region[Req, Resp]) Ref(id string) Ref[Req, Resp] {
-	return r.p.ref(id)
+	return Ref[Req, Resp]{typed: r.typed, to: r.typed.AddressOf(id)}
 }
 
 // Tell is Ref(id).Tell.
@@ -43,24 +46,50 @@ func (r *Region[Req, Resp]) Start(ctx context.Context, id string, opts ...AskOpt
 }
 
 // Stats returns the counters and gauges of this type on this node.
-func (r *Region[Req, Resp]) Stats() Stats { return r.p.stats() }
+func (r *Region[Req, Resp]) Stats() Stats { return r.reg.stats() }
+
+// Local returns the shards that run on this node now, by number, with the ids of their
+// entities. It returns nil on a proxy, and while the node is in no cluster. It sends no
+// message, and takes time and memory in proportion to the number of entities.
+// Registry.Cluster queries all nodes, for numbers only.
+func (r *Region[Req, Resp]) Local() []ShardStats {
+	if !r.reg.Hosts() {
+		return nil
+	}
+	var all []ShardStats
+	for i := range ShardID(r.reg.place.Shards) {
+		if s := r.reg.ShardAt(i); s != nil {
+			ids := s.IDs()
+			slices.Sort(ids)
+			all = append(all, ShardStats{Shard: i, Token: Token(s.Token()), Entities: len(ids), IDs: ids})
+		}
+	}
+	return all
+}
+
+// SetEntityLimit changes Passivation.Limit of the type on this node, for as long as the
+// process lives. Instances above a lower limit begin to end within a second. It fails with
+// *TypeError if the type has no limit, or if limit is not positive.
+func (r *Region[Req, Resp]) SetEntityLimit(limit int) error {
+	if r.typed.Passivation.Limit == 0 || limit < 1 {
+		return &TypeError{Type: r.typed.Name, Wrong: []string{fmt.Sprintf("limit of %d instances: it must be positive, and the type must have one (Passivation)", limit)}}
+	}
+	r.typed.SetEntityLimit(limit)
+	return nil
+}
 
 // Ref is the address of one entity. It is a small value: copy it freely. The zero Ref
 // cannot be used.
 type Ref[Req, Resp any] struct {
-	p     *path[Req, Resp]
-	id    string
-	shard ShardID
-	place activation.Place
-	// start marks a Ref that Start sends to.
-	start bool
+	typed *endpoint.Typed[*Context, Req, Resp]
+	to    endpoint.Address
 }
 
 // ID returns the entity's id.
-func (f Ref[Req, Resp]) ID() string { return f.id }
+func (f Ref[Req, Resp]) ID() string { return f.to.ID }
 
 // Shard returns the number of the entity's shard.
-func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
+func (f Ref[Req, Resp]) Shard() ShardID { return f.to.Shard }
 
 // Tell sends req and does not wait until it is handled. It returns nil once the message has
 // its place in a mailbox, a buffer or a connection's queue. It waits for room there until
@@ -75,7 +104,7 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 // each other wait for each other. So a Tell in a handler waits for room in a mailbox for at
 // most HandlerWait, then fails with ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
-	return inGroup(f.p.tell(ctx, f, req))
+	return inGroup(f.typed.Tell(ctx, contextOf(ctx), f.to, req))
 }
 
 // Ask sends req and waits for the response until ctx ends. The deadline and a cancellation
@@ -92,7 +121,7 @@ func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 // their deadlines, since a handler need not wait for its ask. This is logged, and counted
 // in Stats.MutualAsks. So give every Ask of a handler a deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
-	resp, err := f.p.ask(ctx, f, req, opts)
+	resp, err := f.typed.Ask(ctx, contextOf(ctx), f.to, req, retries(opts))
 	return resp, inGroup(err)
 }
 
@@ -101,8 +130,8 @@ func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Re
 // fails as Ask does. The instance later ends like any other.
 func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 	var none Req
-	f.start = true
-	_, err := f.p.ask(ctx, f, none, opts)
+	f.to.Start = true
+	_, err := f.typed.Ask(ctx, contextOf(ctx), f.to, none, retries(opts))
 	return inGroup(err)
 }
 
@@ -114,3 +143,10 @@ type AskOption struct{ retry bool }
 // than once for one Ask (at least once): use Retry for idempotent requests. Order relative
 // to other messages of the same sender is lost.
 func Retry() AskOption { return AskOption{retry: true} }
+
+func retries(opts []AskOption) (retry bool) {
+	for _, o := range opts {
+		retry = retry || o.retry
+	}
+	return retry
+}

@@ -12,7 +12,7 @@ import (
 // to use. All methods are safe for concurrent use.
 type Registry struct {
 	mu    sync.Mutex
-	types map[string]dataPath
+	types map[string]*registered
 	// now is the service that serves the types, nil while there is none.
 	now    *service
 	closed bool
@@ -26,7 +26,7 @@ func (r *Registry) Close() {
 	defer r.mu.Unlock()
 	r.closed = true
 	for _, p := range r.types { // order-free: each is closed by itself
-		p.base().Close()
+		p.Close()
 	}
 }
 
@@ -35,7 +35,7 @@ func (r *Registry) Close() {
 // may be called before or while a node runs.
 func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
 	if t.New != nil {
-		return add(r, t)
+		return addType(r, t, additions[Req, Resp]{})
 	}
 	wrong := []string{"New is nil: use RegisterProxy to only send"}
 	if e := (*TypeError)(nil); errors.As(t.Validate(), &e) {
@@ -50,34 +50,35 @@ func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp]
 // those of the hosting nodes.
 func RegisterProxy[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
 	t.New = nil
-	return add(r, t)
+	return addType(r, t, additions[Req, Resp]{})
 }
 
-func add[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
+// addType registers a type, with what a singleton or a daemon adds to it.
+func addType[Req, Resp any](r *Registry, t Type[Req, Resp], with additions[Req, Resp]) (*Region[Req, Resp], error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
 	t.withDefaults()
-	p := newPath(t)
-	if err := r.add(p); err != nil {
+	region := newRegion(t, with)
+	if err := r.addRegistered(region.reg); err != nil {
 		return nil, err
 	}
-	return &Region[Req, Resp]{p: p}, nil
+	return region, nil
 }
 
-func (r *Registry) add(p dataPath) error {
+func (r *Registry) addRegistered(p *registered) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := p.describe().name
+	name := p.Name
 	if _, taken := r.types[name]; taken {
 		return &TypeError{Type: name, Wrong: []string{"is registered already"}}
 	}
 	if r.types == nil {
-		r.types = map[string]dataPath{}
+		r.types = map[string]*registered{}
 	}
 	r.types[name] = p
 	if r.closed {
-		p.base().Close()
+		p.Close()
 	}
 	if r.now != nil {
 		r.now.serve(p)
@@ -110,19 +111,19 @@ func (r *Registry) Stats(typ string) (Stats, bool) {
 }
 
 // attach makes s the service that serves the types.
-func (r *Registry) attach(s *service) ([]dataPath, error) {
+func (r *Registry) attach(s *service) ([]*registered, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now != nil {
 		return nil, fmt.Errorf("sharding: the registry is served already")
 	}
 	r.now = s
-	paths := make([]dataPath, 0, len(r.types))
+	paths := make([]*registered, 0, len(r.types))
 	for _, p := range r.types {
 		paths = append(paths, p)
 	}
-	slices.SortFunc(paths, func(a, b dataPath) int {
-		if a.describe().name < b.describe().name {
+	slices.SortFunc(paths, func(a, b *registered) int {
+		if a.Name < b.Name {
 			return -1
 		}
 		return 1

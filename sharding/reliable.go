@@ -6,22 +6,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery"
-	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // Errors of Reliable; see the table of the package comment.
 var (
-	ErrWindowFull     = delivery.ErrWindowFull
-	ErrReliableClosed = delivery.ErrReliableClosed
-	ErrUnconfirmed    = errors.New("sharding: closed with unconfirmed messages")
-	ErrResultLost     = reliable.ErrResultLost
+	ErrWindowFull     error = failure.WindowFull
+	ErrReliableClosed error = failure.ReliableClosed
+	ErrUnconfirmed    error = failure.Unconfirmed
+	ErrResultLost     error = failure.ResultLost
 )
 
 // ReliableConfig holds the settings of a Reliable. Zero fields mean defaults.
@@ -110,7 +108,7 @@ func (c ReliableConfig[Req]) Validate() error {
 type Reliable[Req any] struct {
 	l *delivery.Producer
 	// encode makes a frame of a message.
-	encode func(ctx context.Context, id string, req Req) (ShardID, []byte, error)
+	encode func(ctx context.Context, in *activation.Context, id string, req Req) (ShardID, []byte, error)
 }
 
 // Reliable returns a new producer, which the caller must close. It fails if cfg is invalid.
@@ -123,7 +121,14 @@ func (r *Region[Req, Resp]) Reliable(cfg ReliableConfig[Req]) (*Reliable[Req], e
 		Producer: newProducer(), Window: cfg.Window, Messages: cfg.Messages, Bytes: cfg.Bytes,
 		Resend: cfg.Resend, KeepDone: cfg.OnConfirm != nil,
 	}
-	return &Reliable[Req]{l: delivery.NewProducer(r.p.Router, core, r.p.confirmer(cfg.OnConfirm)), encode: r.p.encodeSure}, nil
+	report := cfg.OnConfirm
+	if report != nil {
+		report = func(id string, req Req, err error) { cfg.OnConfirm(id, req, inGroup(err)) }
+	}
+	return &Reliable[Req]{
+		l:      delivery.NewProducer(r.typed.Router, core, r.typed.ReliableReporter(report)),
+		encode: r.typed.EncodeReliable,
+	}, nil
 }
 
 // newProducer returns a number that no other producer has.
@@ -147,7 +152,7 @@ func newProducer() reliable.Producer {
 //
 // If ctx is the Context of a handler, the sender is that handler's entity.
 func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
-	shard, frame, err := s.encode(ctx, id, req)
+	shard, frame, err := s.encode(ctx, contextOf(ctx), id, req)
 	if err != nil {
 		return inGroup(err)
 	}
@@ -167,67 +172,6 @@ func (s *Reliable[Req]) Unconfirmed() int { return s.l.Unconfirmed() }
 func (s *Reliable[Req]) Close() error {
 	if left := s.l.Close(); left > 0 {
 		return inGroup(fmt.Errorf("%w: %d", ErrUnconfirmed, left))
-	}
-	return nil
-}
-
-func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (ShardID, []byte, error) {
-	f := p.ref(id)
-	if err := p.check(ctx, f); err != nil {
-		return 0, nil, err
-	}
-	from, err := senderOf(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	buf := p.frames.Get().(*[]byte)
-	defer p.frames.Put(buf)
-	b, err := p.appendPayload(frames.AppendReliable((*buf)[:0], p.name, f.shard, id, from), req)
-	if err != nil {
-		return 0, nil, err
-	}
-	*buf = b
-	return f.shard, slices.Clone(b), nil
-}
-
-// confirmer calls the application for the effects of the core.
-func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable.Done) {
-	if tell == nil {
-		return nil
-	}
-	return func(d reliable.Done) {
-		q, err := frames.ParseRequest(d.Data)
-		if err != nil {
-			return
-		}
-		if req, err := decode(p.typ.ReqCodec, q.Payload); err == nil {
-			tell(d.ID, req, inGroup(d.Result))
-		} else {
-			tell(d.ID, req, inGroup(&codecError{err}))
-		}
-	}
-}
-
-// confirm tells the producer what became of a copy that was handled here, or not.
-func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
-	return func(to gossip.NodeID, shard ShardID, s *activation.ReliableMark, o activation.Outcome, all bool, err error) {
-		c := frames.Confirmation{
-			Shard: shard, Producer: s.Stamp.Producer, Seq: s.Stamp.Seq, Try: s.Stamp.Try,
-			Outcome: byte(o), All: all,
-		}
-		c.Code, c.Text = codeOf(err)
-		p.ConfirmReliable(inc.Incarnation, to, &c)
-	}
-}
-
-// handleConfirm takes the answer to a reliable message.
-func (s *service) handleConfirm(from gossip.NodeID, frame []byte) error {
-	typ, c, err := frames.ParseConfirm(frame)
-	if err != nil {
-		return err
-	}
-	if p := s.path(typ); p != nil && uint32(c.Shard) < p.base().shards {
-		p.base().OnConfirm(from, &c)
 	}
 	return nil
 }

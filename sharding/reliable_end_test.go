@@ -159,7 +159,7 @@ func TestReliableGivesRoomBack(t *testing.T) {
 				t.Errorf("%v, %d told, %d unconfirmed", err, told, s.Unconfirmed())
 			}
 		}
-		if n := r.p.ReliableFigures().Producers; n != 0 {
+		if n := r.typed.ReliableFigures().Producers; n != 0 {
 			t.Errorf("%d producers are left after all were closed", n)
 		}
 	})

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/statecopy"
 )
 
@@ -60,10 +60,10 @@ const (
 
 // ErrState: the new state cannot be replicated (too large, no room, or Snapshot
 // failed); the change was undone.
-var ErrState = activation.ErrState
+var ErrState error = failure.State
 
 // ErrNotKept: too few nodes acknowledged the state in time.
-var ErrNotKept = statecopy.ErrNotKept
+var ErrNotKept error = failure.NotKept
 
 // on reports whether state is replicated.
 func (r *Replicated) on() bool { return r.Mode != 0 || r.Replicas != 0 }
@@ -96,7 +96,7 @@ func (r Replicated) copySettings() statecopy.Settings {
 	}
 }
 
-func (r Replicated) validate() error {
+func (r Replicated) checkValues() error {
 	if !r.on() {
 		if r != (Replicated{}) {
 			return fmt.Errorf("State.Replicas must be set, as another of its fields is")

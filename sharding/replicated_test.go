@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"strings"
 	"sync"
@@ -354,7 +355,7 @@ func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {
 		pass(time.Second)
 		tell := func(fence Token) {
 			frame := wire.AppendString([]byte{byte(frames.KindStandby)}, "tally")
-			m := standby.Refused{Shard: at.Shard, Token: at.Token, Fence: fence}
+			m := standby.Refused{Shard: at.Shard, Token: protocol.Token(at.Token), Fence: protocol.Token(fence)}
 			home.s.HandleEntities(holder.self.ID, &one{standby.Append(frame, m)})
 			pass(time.Second)
 		}
@@ -520,7 +521,7 @@ func TestStandbysWithALateView(t *testing.T) {
 		late.s.ViewChanged(v)
 		pass(20 * time.Millisecond)
 		ask(20*time.Millisecond, "after")
-		if c.nodes[3].s.path([]byte("tally")).stats().Shards == 0 {
+		if c.nodes[3].s.endpoints.Find([]byte("tally")).ShardCount() == 0 {
 			t.Error("the new node hosts nothing: the test shows nothing")
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // A node is drained, and the coordinator dies at any moment of it: its successor
@@ -58,7 +59,7 @@ func drainAndKill(t *testing.T, after time.Duration) (resumed int) {
 		}
 	}
 	for shard := range ShardID(8) {
-		for _, e := range c.nodes[1].s.Explain("tally", shard) {
+		for _, e := range c.nodes[1].explain("tally", shard) {
 			if e.Kind == coordinator.TraceResumed {
 				resumed++
 			}
@@ -71,7 +72,7 @@ func drainAndKill(t *testing.T, after time.Duration) (resumed int) {
 // entity to itself: then it may have run there, and its state died with it.
 func allocatedTo(n *node, id string) bool {
 	shard, _ := n.reg.ShardOf("tally", id)
-	return slices.ContainsFunc(n.s.Explain("tally", shard), func(e TraceEvent) bool {
+	return slices.ContainsFunc(n.explain("tally", shard), func(e placement.Event) bool {
 		return e.Kind == coordinator.TraceChosen && e.Node == n.self.ID
 	})
 }

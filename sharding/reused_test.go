@@ -92,7 +92,7 @@ func ledgers(t *testing.T, reuse string, strict bool) {
 	}
 	lived := func() int {
 		for i, n := range c.nodes {
-			if !n.dead.Load() && n.s.path([]byte("ledger")).lives(regions[0].ShardOf("a"), "a") {
+			if !n.dead.Load() && n.s.endpoints.Find([]byte("ledger")).Lives(regions[0].ShardOf("a"), "a") {
 				return i
 			}
 		}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -159,7 +158,7 @@ func TestUnregisteredTypeIsVisible(t *testing.T) {
 		}
 		a.register(j, nil)
 		works(b)
-		if term := a.s.shells["ear"].office(); term != 0 {
+		if term := a.office("ear"); term != 0 {
 			t.Errorf("in office in term %v, in a view in which it has promised not to be", term)
 		}
 		c.install(a, b, d)
@@ -375,67 +374,6 @@ func TestARefusedNodeInOfficeStartsNothingBesideTheOthers(t *testing.T) {
 	})
 }
 
-// asks has a node be asked to register another for a type that it may not know.
-func (n *node) asks(typ, role string) {
-	n.s.HandleCoordinator(99, protocol.Append(nil, &protocol.Register{
-		Head: protocol.Head{Type: typ, View: n.c.epoch}, Settings: protocol.Settings{Role: role, Shards: 8},
-	}))
-}
-
-// Others can make a node know types that it does not run: as many as it can bear, of a
-// role that it has, and while it takes part in a cluster.
-func TestTypesThatOthersNameAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c := newCluster(t)
-		a := c.add("a", "back")
-		a.start()
-		known := func() int {
-			a.s.mu.Lock()
-			defer a.s.mu.Unlock()
-			return len(a.s.shells)
-		}
-		a.asks("early", "back")
-		if n := known(); n != 0 {
-			t.Errorf("knows %d types before it has a view", n)
-		}
-		c.install(a)
-		a.asks("of others", "front")
-		if n := known(); n != 0 {
-			t.Errorf("knows %d types of a role that it does not have", n)
-		}
-		a.asks("one", "back")
-		a.asks("one", "back")
-		if n := known(); n != 1 {
-			t.Errorf("knows %d types, want 1", n)
-		}
-		// Stand-ins for as many as there may be.
-		a.s.mu.Lock()
-		one := a.s.shells["one"]
-		for i := range typesMax - 2 {
-			a.s.shells[fmt.Sprint(i)] = one
-		}
-		a.s.mu.Unlock()
-		a.asks("two", "back")
-		a.asks("three", "back")
-		if n := known(); n != typesMax {
-			t.Errorf("knows %d types, want %d", n, typesMax)
-		}
-		a.s.mu.Lock()
-		for i := range typesMax - 2 {
-			delete(a.s.shells, fmt.Sprint(i))
-		}
-		a.s.mu.Unlock()
-		if err := a.s.Close(within(t, time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		before := known()
-		a.asks("late", "back")
-		if n := known(); n != before {
-			t.Errorf("knows %d types after its end, %d before", n, before)
-		}
-	})
-}
-
 // The members outside the role are told of a coordinator once each, as long as they stay.
 func TestMembersOutsideTheRoleAreToldOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -445,35 +383,35 @@ func TestMembersOutsideTheRoleAreToldOnce(t *testing.T) {
 		for _, n := range c.nodes {
 			n.start()
 		}
-		greeted := func(want ...gossip.NodeID) {
+		var mu sync.Mutex
+		told := map[gossip.NodeID]int{}
+		c.sent = func(to gossip.NodeID, k transport.Kind, payload []byte) {
+			if k != transport.KindCoordinator {
+				return
+			}
+			if m, err := protocol.Decode(payload); err == nil {
+				if _, is := m.(*protocol.Register); is {
+					mu.Lock()
+					defer mu.Unlock()
+					told[to]++
+				}
+			}
+		}
+		greeted := func(ofB, ofD int) {
 			t.Helper()
 			pass(time.Second)
 			synctest.Wait()
-			if got := slices.Sorted(maps.Keys(a.s.shells["ear"].greeted)); !slices.Equal(got, want) {
-				t.Errorf("told %v, want %v", got, want)
+			mu.Lock()
+			defer mu.Unlock()
+			if told[b.self.ID] != ofB || told[d.self.ID] != ofD || told[a.self.ID] != 0 {
+				t.Errorf("told %v, want b %d times and d %d times", told, ofB, ofD)
 			}
 		}
 		c.install(a, b, d)
-		greeted(b.self.ID, d.self.ID)
+		greeted(1, 1)
 		c.install(a, d)
-		greeted(d.self.ID)
+		greeted(1, 1)
 		c.install(a, b, d)
-		greeted(b.self.ID, d.self.ID)
-	})
-}
-
-// What is promised is about the view that this node holds: of a later one, in which it may
-// be in office, it can promise nothing.
-func TestAPromiseIsAboutTheViewThatIsHeld(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c := newCluster(t)
-		a, b := c.add("a"), c.add("b")
-		a.start()
-		b.start()
-		c.install(a, b)
-		ask := &protocol.Register{Head: protocol.Head{Type: "ear", View: c.epoch + 1}, Settings: protocol.Settings{Shards: 8}}
-		if d := a.s.promise(b.self.ID, ask); d == nil || d.View != c.epoch || d.Unbound || !d.Missing {
-			t.Errorf("promises %+v in view %v", d, c.epoch)
-		}
+		greeted(2, 1)
 	})
 }

@@ -142,7 +142,7 @@ func TestMessagesOfAnotherShapeAreSaid(t *testing.T) {
 			}
 		}
 		found := 0
-		for _, e := range c.nodes[0].s.Explain("shop", 0) {
+		for _, e := range c.nodes[0].explain("shop", 0) {
 			if e.Kind == "messages of another shape" {
 				found++
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -292,10 +293,10 @@ func TestAHomeWithoutTheTypeSaysSo(t *testing.T) {
 		n.start()
 		o.start() // without the type
 		c.install(n, o)
-		inc := r.p.now.Load()
-		call := r.p.calls.Begin(3, o.self.ID)
+		inc := r.typed.Current.Load()
+		call := r.typed.Calls.Begin(3, o.self.ID)
 		frame := frames.AppendRequest(nil, "ear", 3, idIn(r, 3), call.Number, nil)
-		frames.Stamp(frame, Token{Term: 1, Seq: 1}, 1)
+		frames.Stamp(frame, protocol.Token{Term: 1, Seq: 1}, 1)
 		if err := inc.Send(o.self.ID, frame); err != nil {
 			t.Fatal(err)
 		}

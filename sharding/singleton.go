@@ -49,12 +49,12 @@ func RegisterSingleton[Req, Resp any](r *Registry, t Singleton[Req, Resp]) (Ref[
 		Name: t.Name, Role: t.Role, Shards: 1, Strategy: strategy.Senior{},
 		ReqCodec: t.ReqCodec, RespCodec: t.RespCodec, Control: t.Control,
 		Supervision: t.Supervision, StopTimeout: t.StopTimeout, State: t.State, MinMembers: t.MinMembers, Limits: t.Limits,
-		alwaysOn: residency.NewAlwaysOn(func(ShardID) []string { return []string{singletonID} }),
 	}
 	if t.New != nil {
 		typ.New = func(string) Entity[Req, Resp] { return t.New() }
 	}
-	region, err := add(r, typ)
+	always := residency.NewAlwaysOn(func(ShardID) []string { return []string{singletonID} })
+	region, err := addType(r, typ, additions[Req, Resp]{alwaysOn: always})
 	if err != nil {
 		return Ref[Req, Resp]{}, err
 	}

@@ -226,7 +226,7 @@ func TestTwoEntitiesThatFloodEachOtherGoOn(t *testing.T) {
 			if _, err := regions[0].Ask(within(t, time.Second), id, 0); err != nil {
 				t.Fatal(err)
 			}
-			if c.nodes[0].s.path([]byte("pair")).lives(regions[0].ShardOf(id), id) {
+			if c.nodes[0].s.endpoints.Find([]byte("pair")).Lives(regions[0].ShardOf(id), id) {
 				return 0
 			}
 			return 1

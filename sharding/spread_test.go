@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -50,12 +51,12 @@ func TestSixHundredIDsSpreadEvenly(t *testing.T) {
 // returns how far the region that is furthest off its part of the ids is, as a fraction
 // of that part.
 func deal(shards uint32, ids []string, bulk bool) float64 {
-	e := extractor{shards: shards}
+	e := endpoint.Extractor{Shards: shards}
 	st := &strategy.State{Shards: int(shards), Regions: []strategy.Region{{Node: 1}, {Node: 2}, {Node: 3}}}
 	in := make([]float64, shards)
 	var used []ShardID
 	for _, id := range ids {
-		shard := e.of(id)
+		shard := e.ShardOf(id)
 		if in[shard]++; in[shard] == 1 {
 			used = append(used, shard)
 		}
@@ -129,10 +130,10 @@ func TestSixHundredIDsAreSeldomUneven(t *testing.T) {
 func TestShardsOfIDsAreLikeChance(t *testing.T) {
 	const n, free = 100_000, DefaultShards - 1
 	for shape, id := range shapes {
-		e := extractor{shards: DefaultShards}
+		e := endpoint.Extractor{Shards: DefaultShards}
 		var on [DefaultShards]float64
 		for i := range n {
-			on[e.of(id(i))]++
+			on[e.ShardOf(id(i))]++
 		}
 		chi, even := 0.0, float64(n)/DefaultShards
 		for _, has := range on {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/delivery"
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
 // Reason is the reason why a message was dropped, or an ask failed without its handler.
@@ -160,4 +161,78 @@ type Stats struct {
 	}
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
+}
+
+// stats returns the counters and gauges of the type.
+func (t *registered) stats() Stats {
+	s := Stats{Type: t.Name, Role: t.place.Role}
+	t.addDelivery(&s)
+	t.addEntities(&s)
+	t.addPlacement(&s)
+	if t.remembered != nil {
+		s.Remembered = t.remembered.Stats()
+	}
+	return s
+}
+
+// addDelivery adds the figures of messages.
+func (t *registered) addDelivery(s *Stats) {
+	c := t.Counters
+	s.SentLocal, s.SentRemote = c.SentBy(figures.RouteLocal), c.SentBy(figures.RouteRemote)
+	s.SentBuffered = c.SentBy(figures.RouteBuffered)
+	for i := range s.Dropped {
+		s.Dropped[i] += c.Dropped(delivery.Reason(i))
+	}
+	s.Redirected, s.Received = c.Redirected.Load(), c.Received.Load()
+	s.HeldUp += c.HeldUp.Load()
+	s.Blocked, s.Stopped = c.Blocked.Load(), c.Gates.Load()
+	s.Stale += c.Stale.Load()
+	s.SelfAsks, s.MutualAsks = c.SelfAsks.Load(), c.MutualAsks.Load()
+	s.NodeLost, s.Asks = c.NodeLost.Load(), t.PendingAsks()
+	s.HandoffsIn, s.HandoffsOut = c.In.Load(), c.Out.Load()
+	s.Buffered, s.BufferedBytes = t.Held()
+	f := t.ReliableFigures()
+	s.Reliable.Unconfirmed, s.Reliable.Confirmed = f.Unconfirmed, f.Confirmed
+	s.Reliable.GivenUp, s.Reliable.Resends = f.GivenUp, f.Resends
+}
+
+// addEntities adds the figures of the entities here.
+func (t *registered) addEntities(s *Stats) {
+	e := &t.Counters.Entities
+	s.Handled, s.Passivated, s.Abandoned, s.Forced = e.Handled.Load(), e.Passivated.Load(), e.Abandoned.Load(), e.Forced.Load()
+	s.Dropped[DropExpired] += e.Expired.Load()
+	s.Dropped[DropPanicked] += e.Panicked.Load()
+	s.Dropped[DropHandlerError] += e.HandlerErrors.Load()
+	s.Dropped[DropAbandoned] += e.AbandonedTells.Load()
+	s.StatesLost += e.StatesLost.Load()
+	s.Entities = e.Entities.Load()
+	s.HeldUp += e.Waiting.Load()
+	s.Parked, s.BlockedHandlers = e.Parked.Load(), e.Blocked.Load()
+	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
+	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
+	if t.Hosts() {
+		s.Hosting, s.Shards, s.OldestHandler = true, t.ShardCount(), t.OldestCall()
+	}
+}
+
+// addPlacement adds the figures of the type's driver, and of states.
+func (t *registered) addPlacement(s *Stats) {
+	c := &t.placed
+	s.TermsRefused, s.Duplicates, s.MessageShapes = c.TermsRefused.Load(), c.Duplicates.Load(), c.MessageShapes.Load()
+	s.StatesIn, s.StatesOut = c.Transfers.In.Load(), c.Transfers.Out.Load()
+	r := &c.Replication
+	s.StatesLost += c.Transfers.Lost.Load() + r.Lost.Load()
+	s.Stale += c.Stale.Load() + r.Stale.Load()
+	s.StatesRecovered, s.StatesCold = r.Recovered.Load(), r.Cold.Load()
+	s.StateLosses, s.NotKept = r.Losses.Load(), r.NotKept.Load()
+	s.StateBytesIn, s.StateBytesOut = r.BytesIn.Load(), r.BytesOut.Load()
+	s.StatesReused = r.Reused.Load()
+	d := t.driver.Load()
+	if d == nil || t.Current.Load() == nil {
+		return
+	}
+	s.Coordinating = d.OfficeTerm() != 0
+	if states := d.States(); states != nil {
+		s.StateBytes, s.StandbyShards = states.StateBytes(), states.StandbyShards()
+	}
 }

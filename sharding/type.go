@@ -10,13 +10,10 @@ import (
 	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 type (
-	// Token is the fencing token of one allocation of one shard.
-	Token = strategy.Token
 	// Strategy decides which node hosts which shard.
 	Strategy = strategy.Strategy
 	// ShardID is the number of a shard.
@@ -210,10 +207,6 @@ type Type[Req, Resp any] struct {
 	// shards. Entities of shards that no longer exist, because there are fewer, wait for
 	// their first message.
 	Remember bool
-	// alwaysOn keeps entities running without messages; nil means none.
-	alwaysOn *residency.AlwaysOn
-	// make is New for a type that may refuse the start of an entity; nil: New is used.
-	make func(id string) (Entity[Req, Resp], error)
 }
 
 // Limits bounds the queues and sizes of one type on one node. Zero fields mean defaults.
@@ -313,7 +306,7 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.StopTimeout >= 0, "StopTimeout is negative")
 	check(t.RebalanceInterval >= 0, "RebalanceInterval is negative")
 	check(t.MinMembers >= 0, "MinMembers is negative")
-	state := t.State.validate()
+	state := t.State.checkValues()
 	check(state == nil, "%v", state)
 	codec := validCodec(t.ReqCodec)
 	check(codec == nil, "ReqCodec: %v", codec)

@@ -62,7 +62,7 @@ type counted struct {
 	CPU  time.Duration
 }
 
-func (c *counted) add(o counted) {
+func (c *counted) addCounts(o counted) {
 	c.Suspicions += o.Suspicions
 	c.Refutations += o.Refutations
 	c.Proofs += o.Proofs
@@ -118,14 +118,14 @@ type child struct {
 // live is one incarnation: default settings but for addresses.
 func (c *child) live() {
 	n, err := membership.Start(context.Background(), membership.Config{
-		Listen: c.spec.Addr, ContactPoints: c.spec.Contacts,
+		Listen: c.spec.Addr, Join: c.spec.Contacts,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
-		c.put(report{Kind: reportRemoved, Why: err.Error()})
+		c.writeReport(report{Kind: reportRemoved, Why: err.Error()})
 		return
 	}
-	n.Subscribe(func(ev membership.Event) { c.event(n, ev) })
+	n.Subscribe(func(ev membership.Event) { c.onEvent(n, ev) })
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for over := false; !over; {
@@ -140,7 +140,7 @@ func (c *child) live() {
 	c.stats(n, true)
 }
 
-func (c *child) event(n *membership.Node, ev membership.Event) {
+func (c *child) onEvent(n *membership.Node, ev membership.Event) {
 	r := report{Node: n.Self().ID.String()}
 	switch ev := ev.(type) {
 	case gossip.ViewChanged:
@@ -152,7 +152,7 @@ func (c *child) event(n *membership.Node, ev membership.Event) {
 	default:
 		return
 	}
-	c.put(r)
+	c.writeReport(r)
 }
 
 func (c *child) stats(n *membership.Node, last bool) {
@@ -167,16 +167,16 @@ func (c *child) stats(n *membership.Node, last bool) {
 	}
 	c.mu.Lock()
 	now.Standstill = c.standstill
-	now.add(c.former)
+	now.addCounts(c.former)
 	now.CPU = processTime()
 	if last {
 		c.former = now
 	}
 	c.mu.Unlock()
-	c.put(report{Kind: reportStats, Node: n.Self().ID.String(), Stats: now})
+	c.writeReport(report{Kind: reportStats, Node: n.Self().ID.String(), Stats: now})
 }
 
-func (c *child) put(r report) {
+func (c *child) writeReport(r report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.Time = time.Now()

@@ -47,7 +47,7 @@ func (c cpuTime) busySince(then cpuTime) float64 {
 // loadAverages are those of one minute, as they were read.
 type loadAverages []float64
 
-func (l *loadAverages) add() {
+func (l *loadAverages) sample() {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return
@@ -58,7 +58,7 @@ func (l *loadAverages) add() {
 	}
 }
 
-func (l loadAverages) last() float64 {
+func (l loadAverages) latestLoad() float64 {
 	if len(l) == 0 {
 		return 0
 	}

@@ -66,9 +66,9 @@ func measure(ctx context.Context, o options) (summary, error) {
 		return summary{}, err
 	}
 	t := newTally(o.nodes)
-	defer t.stop()
+	defer t.stopChildren()
 	for _, a := range addrs {
-		if err := t.start(childSpec{Addr: a, Contacts: addrs, Idle: o.burn == 0}); err != nil {
+		if err := t.startChild(childSpec{Addr: a, Contacts: addrs, Idle: o.burn == 0}); err != nil {
 			return summary{}, err
 		}
 	}
@@ -82,11 +82,11 @@ func measure(ctx context.Context, o options) (summary, error) {
 		}
 	}
 	for range o.burn {
-		if err := t.start(childSpec{Burn: true}); err != nil {
+		if err := t.startChild(childSpec{Burn: true}); err != nil {
 			return summary{}, err
 		}
 	}
-	return t.count(ctx, o)
+	return t.countTraffic(ctx, o)
 }
 
 // rest is how long the nodes are left alone before their cost at rest is measured.
@@ -100,7 +100,7 @@ func (t *tally) formed(ctx context.Context, most time.Duration) error {
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for !t.settled() {
+	for !t.allSettled() {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
@@ -110,9 +110,9 @@ func (t *tally) formed(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// count measures for the configured time and returns the summary.
-func (t *tally) count(ctx context.Context, o options) (summary, error) {
-	t.begin()
+// countTraffic measures for the configured time and returns the summary.
+func (t *tally) countTraffic(ctx context.Context, o options) (summary, error) {
+	t.beginMeasuring()
 	began, cpu := time.Now(), readCPU()
 	var loads loadAverages
 	end := time.NewTimer(o.lasting)
@@ -126,13 +126,13 @@ func (t *tally) count(ctx context.Context, o options) (summary, error) {
 		case <-ctx.Done():
 			going = false
 		case <-minute.C:
-			loads.add()
+			loads.sample()
 			s := t.summary()
 			fmt.Fprintf(os.Stderr, "%s after %v: removed %d, short views %d, pauses %d, suspicions %d, proofs %d, busy %.1f %%, load %.1f\n",
-				time.Now().Format(time.TimeOnly), time.Since(began).Round(time.Second), s.Removed, s.ShortViews, s.Pauses, s.Suspicions, s.Proofs, 100*readCPU().busySince(cpu), loads.last())
+				time.Now().Format(time.TimeOnly), time.Since(began).Round(time.Second), s.Removed, s.ShortViews, s.Pauses, s.Suspicions, s.Proofs, 100*readCPU().busySince(cpu), loads.latestLoad())
 		}
 	}
-	loads.add()
+	loads.sample()
 	s := t.summary()
 	s.Nodes, s.Burners, s.Seconds = o.nodes, o.burn, time.Since(began).Seconds()
 	s.Busy, s.LoadMean, s.LoadMost = readCPU().busySince(cpu), loads.mean(), loads.most()

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// Three real nodes, nothing done to them: they form one cluster, and everything the
-// table needs is there. What the machine does to them is not judged.
+// Three real nodes without faults form one cluster, and every cell of the table has a
+// value. The times are not checked.
 func TestMeasureRunsRealNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes: not in short mode")
@@ -38,8 +38,8 @@ func TestMeasureRunsRealNodes(t *testing.T) {
 	}
 }
 
-// What counts, report by report.
-func TestTheTallyCountsWhatIsFalse(t *testing.T) {
+// The tally counts false events from beginMeasuring on.
+func TestTheTallyCountsFalseEvents(t *testing.T) {
 	y := newTally(3)
 	a, b := &proc{}, &proc{}
 	y.procs = []*proc{a, b}
@@ -51,10 +51,10 @@ func TestTheTallyCountsWhatIsFalse(t *testing.T) {
 		feed(p, report{Kind: reportLease, Valid: true})
 		feed(p, report{Kind: reportStats, Stats: counted{Suspicions: 5}})
 	}
-	if !y.settled() {
+	if !y.allSettled() {
 		t.Error("not settled")
 	}
-	y.begin()
+	y.beginMeasuring()
 	feed(a, report{Kind: reportLease})
 	at = at.Add(300 * time.Millisecond)
 	feed(a, report{Kind: reportLease, Valid: true, Leader: true})
@@ -67,7 +67,7 @@ func TestTheTallyCountsWhatIsFalse(t *testing.T) {
 		s.Removed != 1 || s.Suspicions != 2 || s.Proofs != 1 || s.Standstill != time.Second {
 		t.Errorf("%+v", s)
 	}
-	if y.settled() {
+	if y.allSettled() {
 		t.Error("settled, though one was removed")
 	}
 }

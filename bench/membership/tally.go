@@ -86,8 +86,8 @@ func (s *summary) restRow() string {
 
 func newTally(nodes int) *tally { return &tally{nodes: nodes, views: map[string]bool{}} }
 
-// start starts this program again as a child.
-func (t *tally) start(spec childSpec) error {
+// startChild starts this program again as a child.
+func (t *tally) startChild(spec childSpec) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -112,11 +112,11 @@ func (t *tally) start(spec childSpec) error {
 	t.mu.Lock()
 	t.procs = append(t.procs, p)
 	t.mu.Unlock()
-	go t.follow(p, out)
+	go t.followOutput(p, out)
 	return nil
 }
 
-func (t *tally) follow(p *proc, out io.Reader) {
+func (t *tally) followOutput(p *proc, out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -187,8 +187,8 @@ func (t *tally) why(format string, args ...any) {
 	}
 }
 
-// settled reports whether all nodes have the same view of all nodes, each with a lease.
-func (t *tally) settled() bool {
+// allSettled reports whether all nodes have the same view of all nodes, each with a lease.
+func (t *tally) allSettled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	epochs := map[string]bool{}
@@ -204,8 +204,8 @@ func (t *tally) settled() bool {
 	return len(epochs) == 1
 }
 
-// begin discards everything counted so far.
-func (t *tally) begin() {
+// beginMeasuring discards everything counted so far.
+func (t *tally) beginMeasuring() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.began = time.Now()
@@ -247,8 +247,8 @@ func (t *tally) summary() summary {
 	return s
 }
 
-// stop ends all children and waits for them.
-func (t *tally) stop() {
+// stopChildren ends all children and waits for them.
+func (t *tally) stopChildren() {
 	t.mu.Lock()
 	for _, p := range t.procs {
 		p.stopping = true

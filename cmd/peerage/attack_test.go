@@ -17,6 +17,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
 )
 
 // A page of another site makes its visitor's browser post to a node, directly or under a
@@ -142,13 +145,13 @@ func TestNodeRunsWithCertificatesAndKeys(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("# the first encrypts\nAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addrs, err := freeAddrs("127.0.0.1", "127.0.0.1")
+	addrs, err := fleet.FreeAddrs("127.0.0.1", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	secure := []string{"--tls-cert", filepath.Join(dir, "node.crt"), "--tls-key", filepath.Join(dir, "node.key"), "--tls-ca", filepath.Join(dir, "ca.crt"),
 		"--tls-name", "node", "--secret-keys", keys, "--join", strings.Join(addrs, ",")}
-	var nodes []report
+	var nodes []harness.Report
 	for i, addr := range addrs {
 		nodes = append(nodes, startNode(t, append([]string{"--name", string(rune('a' + i)), "--listen", addr}, secure...)...))
 	}

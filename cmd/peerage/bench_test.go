@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/harness/bench"
 )
 
 // Every measure runs, and its row is in the table and in the JSON. What they come
@@ -25,7 +27,7 @@ func TestBenchMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r benchReport
+	var r bench.Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}

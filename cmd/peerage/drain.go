@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/harness"
 )
 
 const drainUsage = `usage: peerage drain [flags] HOST:PORT
@@ -39,24 +38,11 @@ func drainNode(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *patience)
 	defer cancel()
-	d, err := drainAt(ctx, flags.Arg(0))
+	d, err := harness.DrainAt(ctx, flags.Arg(0))
 	if err != nil {
 		fmt.Fprintln(stderr, "peerage drain:", err)
 		return exitFailed
 	}
 	fmt.Fprintf(stdout, "%s (%s) has left its cluster, %.0f ms after it was asked\n", d.Name, d.Node, d.TookMS)
 	return exitOK
-}
-
-// drainAt drains the node whose HTTP API is at addr, and waits until it is out.
-func drainAt(ctx context.Context, addr string) (drained, error) {
-	var d drained
-	body, err := fetch(ctx, http.MethodPost, "http://"+addr+"/drain")
-	if err != nil {
-		return d, err
-	}
-	if err := json.Unmarshal(body, &d); err != nil {
-		return d, fmt.Errorf("%s answers, but not like a node: %s", addr, strings.TrimSpace(string(body)))
-	}
-	return d, nil
 }

@@ -9,13 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/peerage-go/peerage"
-)
-
-// Exit codes of every subcommand.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	"github.com/peerage-go/peerage/internal/harness"
 )
 
 const usage = `usage: peerage <command> [flags]
@@ -40,7 +34,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
-		"demo": demo, "node": node, "status": status, "chaos": chaos, "bench": bench, "drain": drainNode, "sim": simulate,
+		"demo": runDemo, "node": runNode, "status": showStatus, "chaos": runChaos, "bench": runBench, "drain": drainNode, "sim": simulate,
 		"version": printVersion,
 	}
 	switch args[0] {
@@ -73,7 +67,7 @@ func printVersion(args []string, stdout, stderr io.Writer) int {
 // buildCommit describes the commit that info was built from. The go command records none
 // for go run, for test binaries, and outside a repository.
 func buildCommit(info *debug.BuildInfo) string {
-	commit, modified := commitOf(info)
+	commit, modified := harness.Commit(info)
 	switch {
 	case commit == "":
 		return "commit not recorded"
@@ -81,21 +75,4 @@ func buildCommit(info *debug.BuildInfo) string {
 		return "commit " + commit + ", with uncommitted changes"
 	}
 	return "commit " + commit
-}
-
-// commitOf returns the commit that info was built from, "" if it was not recorded, and
-// whether the tree had uncommitted changes. Info may be nil.
-func commitOf(info *debug.BuildInfo) (commit string, modified bool) {
-	if info == nil {
-		return "", false
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			commit = s.Value
-		case "vcs.modified":
-			modified = s.Value == "true"
-		}
-	}
-	return commit, modified
 }

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
 )
 
 // startNode runs `peerage node` as a process of its own and returns where it
 // listens. The process ends with the test.
-func startNode(t *testing.T, args ...string) report {
+func startNode(t *testing.T, args ...string) harness.Report {
 	t.Helper()
 	args = append([]string{"node", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--print-addresses", "--until-stdin-closes", "--log", "error"}, args...)
 	cmd := exec.Command(os.Args[0], args...)
@@ -47,7 +47,7 @@ func startNode(t *testing.T, args ...string) report {
 	if err != nil {
 		t.Fatalf("no addresses: %v\n%s", err, errs.String())
 	}
-	var r report
+	var r harness.Report
 	if err := json.Unmarshal(line, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !ok() {
-		if pause(ctx, 10*time.Millisecond) != nil {
+		if harness.Pause(ctx, 10*time.Millisecond) != nil {
 			t.Fatal("never: ", what)
 		}
 	}
@@ -101,7 +101,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestNodesServeCountersOverHTTP(t *testing.T) {
 	a := startNode(t, "--name", "a", "--bootstrap", "--role", "backend")
 	b := startNode(t, "--name", "b", "--join", a.Listen, "--bootstrap-expect", "1")
-	for _, n := range []report{a, b} {
+	for _, n := range []harness.Report{a, b} {
 		eventually(t, n.Name+" is ready", func() bool {
 			code, _ := get(t, "http://"+n.HTTP+"/readyz")
 			return code == http.StatusOK
@@ -141,7 +141,7 @@ func TestNodesServeCountersOverHTTP(t *testing.T) {
 func TestDrainByCommand(t *testing.T) {
 	a := startNode(t, "--name", "a", "--bootstrap")
 	b := startNode(t, "--name", "b", "--join", a.Listen, "--bootstrap-expect", "1")
-	ready := func(n report) bool {
+	ready := func(n harness.Report) bool {
 		code, _ := get(t, "http://"+n.HTTP+"/readyz")
 		return code == http.StatusOK
 	}
@@ -178,7 +178,7 @@ func TestDrainByCommand(t *testing.T) {
 	}
 }
 
-func checkStatus(t *testing.T, a report) {
+func checkStatus(t *testing.T, a harness.Report) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := run([]string{"status", "--http", a.HTTP}, &out, &errs); code != exitOK {
@@ -187,39 +187,6 @@ func checkStatus(t *testing.T, a report) {
 	for _, want := range []string{"node a (" + a.Node + ")", "leader", "backend", "  2  b", "type counter: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("status does not say %q:\n%s", want, out.String())
-		}
-	}
-}
-
-// Members take turns at a counter, one every so often, whoever starts when; counters do
-// not all come at once.
-func TestMembersTakeTurnsAtEachCounter(t *testing.T) {
-	const every, members, counters = 20 * time.Millisecond, 5, 4
-	for _, now := range []clock.Instant{1, 7e6, 123456789012345} {
-		next := map[time.Duration]int{}
-		for place := range members {
-			for i := range counters {
-				l := load{
-					counters: counters, every: every, turn: func() (int, int) { return place, members },
-					clock: clock.Func(func() clock.Instant { return now }),
-				}
-				wait := l.untilTurn(i)
-				if wait <= 0 || wait > members*every {
-					t.Errorf("at %d member %d waits %v", now, place, wait)
-				}
-				next[(time.Duration(now)+wait)%(every/counters)]++
-				l.clock = clock.Func(func() clock.Instant { return now.Add(wait) })
-				if again := l.untilTurn(i); again != members*every {
-					t.Errorf("member %d has its next turn after %v", place, again)
-				}
-				next[time.Duration(now)+wait]++
-			}
-		}
-		if n := next[0]; n != members*counters {
-			t.Errorf("at %d, %d of %d turns lie where they should", now, n, members*counters)
-		}
-		if len(next) != 1+members*counters {
-			t.Errorf("at %d, %d turns, want one for each member and counter", now, len(next)-1)
 		}
 	}
 }

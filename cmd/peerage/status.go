@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -21,7 +22,7 @@ Prints the state of a node: its view, the leader, its lease, and where shards li
 
 `
 
-func status(args []string, stdout, stderr io.Writer) int {
+func showStatus(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("status", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, statusUsage); flags.PrintDefaults() }
@@ -32,7 +33,7 @@ func status(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	body, err := fetch(ctx, http.MethodGet, "http://"+*addr+"/status")
+	body, err := harness.Fetch(ctx, http.MethodGet, "http://"+*addr+"/status")
 	if err != nil {
 		fmt.Fprintln(stderr, "peerage status:", err)
 		return exitFailed
@@ -48,28 +49,6 @@ func status(args []string, stdout, stderr io.Writer) int {
 	}
 	printStatus(stdout, &s)
 	return exitOK
-}
-
-const statusBytesMax = 16 << 20
-
-func fetch(ctx context.Context, method, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, statusBytesMax))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s: %s", url, resp.Status, strings.TrimSpace(string(body)))
-	}
-	return body, nil
 }
 
 func printStatus(w io.Writer, s *peerage.Status) {

@@ -57,25 +57,3 @@ func TestClocksAndDisksOnRealProcesses(t *testing.T) {
 		t.Errorf("the run left %v behind, %v", left, err)
 	}
 }
-
-// A process whose mounts others see gets no disks.
-func TestADiskNeedsMountsOfItsOwn(t *testing.T) {
-	here, err := theseNamespaces()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := privateMounts(here); err == nil || !strings.Contains(err.Error(), "names a namespace") {
-		t.Errorf("disks in %s: %v", here, err)
-	}
-}
-
-// The rules of a wall must never reach the network that others use.
-func TestAWallNeedsANetworkOfItsOwn(t *testing.T) {
-	here, err := theseNamespaces()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newWall(t.Context(), here, 2); err == nil || !strings.Contains(here, "net:") || !strings.Contains(err.Error(), "names a namespace") {
-		t.Errorf("a wall in %s: %v", here, err)
-	}
-}

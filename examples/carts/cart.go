@@ -12,7 +12,7 @@ import (
 )
 
 // command is what a cart understands.
-type command interface{ to(c *cart) error }
+type command interface{ applyTo(c *cart) error }
 
 type put struct{ Item string }
 
@@ -22,7 +22,7 @@ type empty struct{}
 
 var errFull = errors.New("a cart holds 100 things")
 
-func (p put) to(c *cart) error {
+func (p put) applyTo(c *cart) error {
 	if len(c.Items) >= 100 {
 		return errFull
 	}
@@ -30,9 +30,9 @@ func (p put) to(c *cart) error {
 	return nil
 }
 
-func (show) to(*cart) error { return nil }
+func (show) applyTo(*cart) error { return nil }
 
-func (empty) to(c *cart) error {
+func (empty) applyTo(c *cart) error {
 	clear(c.Items)
 	return nil
 }
@@ -41,7 +41,7 @@ func (empty) to(c *cart) error {
 type cart struct{ Items map[string]int }
 
 func (c *cart) Handle(_ *sharding.Context, cmd command) (map[string]int, error) {
-	if err := cmd.to(c); err != nil {
+	if err := cmd.applyTo(c); err != nil {
 		return nil, err
 	}
 	return maps.Clone(c.Items), nil // the answer must not share what the next command changes
@@ -67,8 +67,8 @@ func cartType() sharding.Type[command, map[string]int] {
 	}
 }
 
-// ask turns a request into a command, and the cart's reply into an HTTP response.
-func ask(carts *sharding.Region[command, map[string]int], make func(*http.Request) command) http.HandlerFunc {
+// askHandler turns a request into a command, and the cart's reply into an HTTP response.
+func askHandler(carts *sharding.Region[command, map[string]int], make func(*http.Request) command) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 		defer cancel()

@@ -42,7 +42,7 @@ func main() {
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	node, handler, err := start(ctx, cfg)
+	node, handler, err := startNode(ctx, cfg)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func main() {
 	log.Println("stopping:", errors.Join(node.Shutdown(last), server.Shutdown(last)))
 }
 
-// start joins the cluster, and returns the node and what it serves.
-func start(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.Handler, error) {
+// startNode joins the cluster, and returns the node and what it serves.
+func startNode(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.Handler, error) {
 	node, err := peerage.New(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -76,9 +76,9 @@ func start(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.Handler
 		return nil, nil, err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /carts/{id}", ask(carts, func(*http.Request) command { return show{} }))
-	mux.HandleFunc("POST /carts/{id}/{item}", ask(carts, func(r *http.Request) command { return put{r.PathValue("item")} }))
-	mux.HandleFunc("DELETE /carts/{id}", ask(carts, func(*http.Request) command { return empty{} }))
+	mux.HandleFunc("GET /carts/{id}", askHandler(carts, func(*http.Request) command { return show{} }))
+	mux.HandleFunc("POST /carts/{id}/{item}", askHandler(carts, func(r *http.Request) command { return put{r.PathValue("item")} }))
+	mux.HandleFunc("DELETE /carts/{id}", askHandler(carts, func(*http.Request) command { return empty{} }))
 	mux.Handle("/", node.Handler()) // /readyz, /status, /where?type=cart&id=ada and the like
 	return node, mux, nil
 }

@@ -15,10 +15,10 @@ import (
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	a, atA, err := start(ctx, peerage.Config{Name: "a"})
+	a, atA, err := startNode(ctx, peerage.Config{Name: "a"})
 	check(err)
 	defer a.Close()
-	b, atB, err := start(ctx, peerage.Config{Name: "b", Join: []string{a.Self().Addr}, BootstrapExpect: 1})
+	b, atB, err := startNode(ctx, peerage.Config{Name: "b", Join: []string{a.Self().Addr}, BootstrapExpect: 1})
 	check(err)
 	defer b.Close()
 	check(a.WaitReady(ctx))

@@ -24,7 +24,7 @@ type change struct {
 // Handle applies a change and answers with the totals.
 func (f *file) Handle(_ *sharding.Context, c change) (totals, error) {
 	if c.Apply {
-		f.sum.apply(event{added: c.Added, deleted: c.Deleted})
+		f.sum.addEvent(event{added: c.Added, deleted: c.Deleted})
 	}
 	return f.sum, nil
 }
@@ -38,8 +38,8 @@ func fileType() sharding.Type[change, totals] {
 
 const processes = 3
 
-// join starts a node of this program's cluster. All nodes have the same list.
-func join(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[change, totals], error) {
+// joinCluster starts a node of this program's cluster. All nodes have the same list.
+func joinCluster(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[change, totals], error) {
 	cfg := peerage.LocalConfig()
 	cfg.Cluster, cfg.Listen, cfg.Join = "replay", addr, list
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -56,7 +56,7 @@ func join(ctx context.Context, addr string, list []string) (*peerage.Node, *shar
 
 // beMember hosts its share of the files until the parent ends.
 func beMember(ctx context.Context, addr string, list []string) error {
-	node, _, err := join(ctx, addr, list)
+	node, _, err := joinCluster(ctx, addr, list)
 	if err != nil {
 		return err
 	}

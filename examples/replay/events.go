@@ -22,7 +22,7 @@ type totals struct {
 	Events, Added, Deleted int64
 }
 
-func (t *totals) apply(e event) {
+func (t *totals) addEvent(e event) {
 	t.Events++
 	t.Added += e.added
 	t.Deleted += e.deleted
@@ -44,15 +44,15 @@ func readFile(path string) ([]event, error) {
 		defer gz.Close()
 		r = gz
 	}
-	events, err := read(r)
+	events, err := readEvents(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return events, nil
 }
 
-// read reads `unix_seconds,entity,added,deleted` with or without that header.
-func read(r io.Reader) ([]event, error) {
+// readEvents reads `unix_seconds,entity,added,deleted` with or without that header.
+func readEvents(r io.Reader) ([]event, error) {
 	c := csv.NewReader(r)
 	c.FieldsPerRecord = 4
 	c.ReuseRecord = true
@@ -100,7 +100,7 @@ func straight(events []event) map[string]totals {
 	sum := map[string]totals{}
 	for _, e := range events {
 		t := sum[e.entity]
-		t.apply(e)
+		t.addEvent(e)
 		sum[e.entity] = t
 	}
 	return sum

@@ -26,13 +26,13 @@ import (
 var sample []byte
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	if err := replayFile(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "replay:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, out io.Writer) error {
+func replayFile(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
 	file := flags.String("file", os.Getenv("PEERAGE_REPLAY_FILE"), "stream of events, .csv or .csv.gz")
 	member := flags.String("member-of", "", "(internal) run as a member of the cluster with this `list` of addresses")
@@ -45,16 +45,16 @@ func run(args []string, out io.Writer) error {
 	if *member != "" {
 		return beMember(ctx, *listen, strings.Split(*member, ","))
 	}
-	events, err := load(*file)
+	events, err := loadEvents(*file)
 	if err != nil {
 		return err
 	}
 	return replay(ctx, events, out)
 }
 
-func load(path string) ([]event, error) {
+func loadEvents(path string) ([]event, error) {
 	if path == "" {
-		return read(bytes.NewReader(sample))
+		return readEvents(bytes.NewReader(sample))
 	}
 	return readFile(path)
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 
 func TestTotalsThroughThreeProcessesAreEqual(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(nil, &out); err != nil {
+	if err := replayFile(nil, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{"600 events on 23 entities through 3 processes", "all totals are equal"} {
@@ -66,7 +66,7 @@ func TestDamagedStreamsNameTheLine(t *testing.T) {
 		"soon,a,2,3\n":        "line 1: unix_seconds",
 		"1,a,2\n":             "wrong number of fields",
 	} {
-		if _, err := read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readEvents(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -24,7 +24,7 @@ func replay(ctx context.Context, events []event, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	node, files, err := join(ctx, list[0], list)
+	node, files, err := joinCluster(ctx, list[0], list)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func replay(ctx context.Context, events []event, out io.Writer) (err error) {
 	defer func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		err = errors.Join(err, node.Close(), members.stop(stop))
+		err = errors.Join(err, node.Close(), members.stopAll(stop))
 	}()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func replay(ctx context.Context, events []event, out io.Writer) (err error) {
 		return err
 	}
 	began := time.Now()
-	if err := send(ctx, files, events); err != nil {
+	if err := sendEvents(ctx, files, events); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -94,7 +94,7 @@ func waitFor(ctx context.Context, node *peerage.Node) error {
 // events are sent in their order.
 const lanes = 64
 
-func send(ctx context.Context, files *sharding.Region[change, totals], events []event) error {
+func sendEvents(ctx context.Context, files *sharding.Region[change, totals], events []event) error {
 	seed := maphash.MakeSeed()
 	queues := make([][]event, lanes)
 	for _, e := range events {
@@ -172,8 +172,8 @@ func startMembers(list []string) (*memberProcesses, error) {
 	return m, nil
 }
 
-// stop ends the processes: in order at first, by force when ctx ends.
-func (m *memberProcesses) stop(ctx context.Context) error {
+// stopAll ends the processes: in order at first, by force when ctx ends.
+func (m *memberProcesses) stopAll(ctx context.Context) error {
 	for _, in := range m.inputs {
 		in.Close()
 	}

@@ -39,13 +39,13 @@ func (v *visits) Restore(_ *sharding.Context, state []byte) error {
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := run(ctx); err != nil {
+	if err := runPeer(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "survivor:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func runPeer(ctx context.Context) error {
 	var nodes []*peerage.Node
 	var regions []*sharding.Region[string, visited]
 	list, err := freeAddresses(3)
@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for _, addr := range list {
-		node, region, err := join(ctx, addr, list)
+		node, region, err := joinCluster(ctx, addr, list)
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,8 @@ func freeAddresses(n int) (list []string, err error) {
 	return list, nil
 }
 
-// join starts a node of this program's cluster. All nodes have the same list.
-func join(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[string, visited], error) {
+// joinCluster starts a node of this program's cluster. All nodes have the same list.
+func joinCluster(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[string, visited], error) {
 	cfg := peerage.LocalConfig()
 	cfg.Cluster, cfg.Listen, cfg.Join = "survivor", addr, list
 	node, err := peerage.New(cfg)

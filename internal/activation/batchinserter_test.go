@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 func bring(t *testing.T, in *BatchInserter[*Context, int, int], s *Shard[*Context, int, int], id string, ms ...Message[int]) {
@@ -116,7 +118,7 @@ func TestCloseWaitsForTheFlush(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.expectLog(t)
-		r.expectReply(t, 1, ErrAbandoned)
+		r.expectReply(t, 1, failure.Abandoned)
 		if n := r.counters.AbandonedTells.Load(); n != 1 {
 			t.Errorf("%d tells counted as abandoned, want 1", n)
 		}

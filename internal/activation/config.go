@@ -74,7 +74,7 @@ type Config[C, Req, Resp any] struct {
 }
 
 // Directive is the consequence of a handler's panic for its instance. In any case the
-// message that panicked fails with ErrPanicked.
+// message that panicked fails with failure.Panicked.
 type Directive uint8
 
 const (
@@ -82,7 +82,7 @@ const (
 	Restart Directive = iota
 	// Resume keeps the instance as the panic left it.
 	Resume
-	// Stop drops the instance, and waiting messages fail with ErrPanicked too. A later
+	// Stop drops the instance, and waiting messages fail with failure.Panicked too. A later
 	// message meets a new instance.
 	Stop
 )

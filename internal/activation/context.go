@@ -2,7 +2,6 @@ package activation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // Token is the fencing token of one allocation of one shard: see protocol.Token.
@@ -53,9 +53,6 @@ type Context struct {
 	ended atomic.Bool
 }
 
-// ErrContextEnded: a Context was used after the call that it belongs to had returned.
-var ErrContextEnded = errors.New("sharding: Context used after its Handle, OnStart, OnTimer or OnStop returned: read what is needed before, or start a context of one's own")
-
 // info returns the data that c shares with the other Contexts of its shard, nil if c's
 // call has returned.
 func (c *Context) info() *shardInfo {
@@ -70,7 +67,7 @@ func (c *Context) info() *shardInfo {
 func (c *Context) mustInfo(method string) *shardInfo {
 	s := c.info()
 	if s == nil {
-		panic(fmt.Sprintf("%v (Context.%s)", ErrContextEnded, method))
+		panic(fmt.Sprintf("%v (Context.%s)", failure.ContextEnded, method))
 	}
 	return s
 }
@@ -109,14 +106,14 @@ func (c *Context) Self() Sender {
 
 // SenderOf returns the entity to whose handler ctx belongs, nil if it belongs to none. The
 // messages of the entity carry the same value: it is shared and never changed. SenderOf
-// fails with ErrContextEnded.
+// fails with failure.ContextEnded.
 func SenderOf(c *Context) (*Sender, error) {
 	if c == nil {
 		return nil, nil
 	}
 	s := c.info()
 	if s == nil {
-		return nil, ErrContextEnded
+		return nil, failure.ContextEnded
 	}
 	self := c.self.Load()
 	if self == nil {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 func urgent(c *Config[*Context, int, int]) { c.Control = func(req int) bool { return req >= 100 } }
@@ -111,7 +113,7 @@ func TestEachPriorityHasAMailboxOfItsOwn(t *testing.T) {
 		fill := func(req int) (n int) {
 			for ; ; n++ {
 				call++
-				if err := offer(s, "a", ask(req, call)); errors.Is(err, ErrMailboxFull) {
+				if err := offer(s, "a", ask(req, call)); errors.Is(err, failure.MailboxFull) {
 					return n
 				} else if err != nil {
 					t.Fatal(err)

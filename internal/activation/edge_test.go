@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
@@ -102,7 +103,7 @@ func TestNothingIsStashedAtTheStart(t *testing.T) {
 		}
 		deliver(t, r.start(t, 0), "a", ask(1, 1))
 		r.expectReply(t, 1, nil)
-		if !errors.Is(stashed, ErrStash) {
+		if !errors.Is(stashed, failure.Stash) {
 			t.Errorf("Stash in OnStart: %v", stashed)
 		}
 	})
@@ -120,7 +121,7 @@ func TestTimersAreBounded(t *testing.T) {
 			if err := ctx.After("7", time.Hour); err != nil {
 				return 0, fmt.Errorf("again: %w", err)
 			}
-			if err := ctx.After("one more", time.Hour); !errors.Is(err, ErrTimer) {
+			if err := ctx.After("one more", time.Hour); !errors.Is(err, failure.Timer) {
 				return 0, fmt.Errorf("one more: %w", err)
 			}
 			ctx.Cancel("7")

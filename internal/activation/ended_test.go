@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // A Context that outlives its call says what was done wrong: with an error where there is
@@ -39,11 +41,11 @@ func TestAContextAfterItsCall(t *testing.T) {
 				"After": late.After("t", time.Second), "Every": late.Every("t", time.Second),
 				"ReceiveTimeout": late.ReceiveTimeout(0), "Stash": late.Stash(),
 			} {
-				if !errors.Is(err, ErrContextEnded) {
+				if !errors.Is(err, failure.ContextEnded) {
 					t.Errorf("strict %v: %s after the call: %v", strict, what, err)
 				}
 			}
-			if from, err := SenderOf(From(late)); from != nil || !errors.Is(err, ErrContextEnded) {
+			if from, err := SenderOf(From(late)); from != nil || !errors.Is(err, failure.ContextEnded) {
 				t.Errorf("strict %v: sends as %v, %v", strict, from, err)
 			}
 			<-late.Done()
@@ -87,7 +89,7 @@ func TestEveryMethodOfAnEndedContext(t *testing.T) {
 					fine := strings.Contains(said, "Context."+name) && strings.Contains(said, "after its Handle")
 					if len(out) > 0 {
 						err, _ := out[len(out)-1].Interface().(error)
-						fine = errors.Is(err, ErrContextEnded) || name == "Err" && err == context.Canceled
+						fine = errors.Is(err, failure.ContextEnded) || name == "Err" && err == context.Canceled
 					}
 					if of := reflect.TypeFor[context.Context](); !fine {
 						_, ofContext := of.MethodByName(name)

@@ -4,20 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 var (
-	// ErrMailboxFull: the entity's mailbox has no room.
-	ErrMailboxFull = errors.New("sharding: mailbox full")
 	// ErrNotHosted: the shard does not run here, or no longer accepts messages.
 	ErrNotHosted = errors.New("sharding: shard is not hosted here")
-	// ErrAbandoned: the instance was dropped without running user code, since the node
-	// lost its lease, or the instance did not stop in time.
-	ErrAbandoned = errors.New("sharding: instance was abandoned, outcome unknown")
-	// ErrPanicked: the handler, or the factory, panicked.
-	ErrPanicked = errors.New("sharding: handler panicked")
-	// ErrRestore: the transferred state could not be restored.
-	ErrRestore = errors.New("sharding: state was not restored")
 	// ErrStarted is the successful answer to a Message ForStart.
 	ErrStarted = errors.New("activation: instance lives")
 	// ErrExpired: the ask's deadline passed before its turn came, or while its handler
@@ -30,10 +23,10 @@ type PanicError struct {
 	Value string
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("%v: %s", ErrPanicked, e.Value) }
+func (e *PanicError) Error() string { return fmt.Sprintf("%v: %s", failure.Panicked, e.Value) }
 
-// Is makes a PanicError match ErrPanicked.
-func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
+// Is makes a PanicError match failure.Panicked.
+func (e *PanicError) Is(target error) bool { return target == failure.Panicked }
 
 // Said is an error that the application returned from Handle, OnStart, Restore or
 // Snapshot. It is the application's own answer even if it wraps an error of this module:

@@ -110,7 +110,7 @@ func (h *Host[C, Req, Resp]) StartShard(number ShardID, token Token, states map[
 
 // Abandon drops every instance of every shard without running user code. When it returns,
 // no handler will begin. The contexts of running handlers have ended, and their asks fail
-// with ErrAbandoned.
+// with failure.Abandoned.
 func (h *Host[C, Req, Resp]) Abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

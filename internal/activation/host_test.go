@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // rig is a Host with everything around it under a test's control.
@@ -209,7 +211,7 @@ func TestAbandonRunsNoUserCodeAndFailsAsks(t *testing.T) {
 		synctest.Wait()
 		deliver(t, s, "a", ask(6, 4), Message[int]{Req: 7})
 		r.Abandon()
-		r.expectReply(t, 4, ErrAbandoned)
+		r.expectReply(t, 4, failure.Abandoned)
 		if err := offer(s, "a", ask(8, 5)); !errors.Is(err, ErrNotHosted) {
 			t.Errorf("deliver to an abandoned shard: %v", err)
 		}
@@ -217,8 +219,8 @@ func TestAbandonRunsNoUserCodeAndFailsAsks(t *testing.T) {
 			t.Errorf("%d shards, %d entities left", r.Count(), r.counters.Entities.Load())
 		}
 		close(r.gate)
-		r.expectReply(t, 1, ErrAbandoned)
-		r.expectReply(t, 2, ErrAbandoned)
+		r.expectReply(t, 1, failure.Abandoned)
+		r.expectReply(t, 2, failure.Abandoned)
 		r.expectLog(t, "a:-2", "b:1")
 		if n := r.counters.AbandonedTells.Load(); n != 1 {
 			t.Errorf("%d abandoned tells counted, want 1", n)
@@ -249,8 +251,8 @@ func TestAbandonedMessagesAreFailedHoweverTheHandlerEnds(t *testing.T) {
 		synctest.Wait()
 		r.Abandon()
 		close(r.gate)
-		r.expectReply(t, 2, ErrAbandoned)
-		r.expectReply(t, 3, ErrAbandoned)
+		r.expectReply(t, 2, failure.Abandoned)
+		r.expectReply(t, 3, failure.Abandoned)
 		r.expectLog(t, "a:1", "a:-4")
 		if n := r.counters.AbandonedTells.Load(); n != 1 {
 			t.Errorf("%d tells counted", n)
@@ -265,7 +267,7 @@ func TestAbandonEndsTheHandlersContext(t *testing.T) {
 		deliver(t, s, "a", ask(-6, 1))
 		synctest.Wait()
 		r.Abandon()
-		r.expectReply(t, 1, ErrAbandoned)
+		r.expectReply(t, 1, failure.Abandoned)
 	})
 }
 
@@ -308,7 +310,7 @@ func TestStuckHandlerIsForcedAtTheDeadline(t *testing.T) {
 			t.Errorf("reported %v after %v", got, time.Since(start))
 		}
 		close(r.gate)
-		r.expectReply(t, 3, ErrAbandoned)
+		r.expectReply(t, 3, failure.Abandoned)
 		r.expectLog(t, "busy:-2")
 		if r.counters.Forced.Load() != 1 {
 			t.Error("not counted")
@@ -350,8 +352,8 @@ func TestPanicIsContained(t *testing.T) {
 		r := newRig(t, nil)
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(5, 1), ask(-1, 2), ask(-4, 3), ask(6, 4), ask(-5, 5))
-		r.expectReply(t, 2, ErrPanicked)
-		r.expectReply(t, 3, ErrPanicked)
+		r.expectReply(t, 2, failure.Panicked)
+		r.expectReply(t, 3, failure.Panicked)
 		r.expectReply(t, 4, nil)
 		if got := r.values[4]; got != 6 {
 			t.Errorf("sum %d after a panic: the instance must be a new one", got)
@@ -371,7 +373,7 @@ func TestMailboxIsBounded(t *testing.T) {
 		for i := range 10 {
 			deliver(t, s, "a", ask(i, uint64(10+i)))
 		}
-		if err := offer(s, "a", ask(11, 99)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "a", ask(11, 99)); !errors.Is(err, failure.MailboxFull) {
 			t.Errorf("message 11 of 10: %v", err)
 		}
 		close(r.gate)

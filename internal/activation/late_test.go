@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // luggage is an entity with a state, slow where its id says so.
@@ -114,7 +116,7 @@ func TestNothingBeginsInAShardThatHasEnded(t *testing.T) {
 				synctest.Wait()
 				r.AbandonShard(0)
 				close(r.gate)
-				r.expectReply(t, 1, ErrAbandoned)
+				r.expectReply(t, 1, failure.Abandoned)
 				r.expectLog(t)
 				if n := r.counters.AbandonedTells.Load(); r.counters.Activated.Load() != 0 || n != 1 {
 					t.Errorf("%d instances began, %d told messages counted as dropped", r.counters.Activated.Load(), n)

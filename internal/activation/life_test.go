@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation/evict"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // plain is a rig of entities without OnStop, which know how often they were called.
@@ -157,7 +158,7 @@ func TestOrdersInOnStopAreNobodys(t *testing.T) {
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(-3, 1), ask(1, 2), ask(2, 3))
 		r.expectLog(t, "a:-3", "a:stop", "a:1", "a:2") // and no Snapshot: nothing travels
-		if !errors.Is(err, ErrStash) || s.Entities() != 1 {
+		if !errors.Is(err, failure.Stash) || s.Entities() != 1 {
 			t.Errorf("Stash: %v; %d live", err, s.Entities())
 		}
 	})

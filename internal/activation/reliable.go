@@ -6,6 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // memoryKey is the key of a shard's memory of its producers among the transferred states:
@@ -122,7 +123,7 @@ func (d *deduplicator) refuseCopy(from gossip.NodeID, mark *ReliableMark) {
 // reach its handler, since no instance could be made, may be retransmitted.
 func (r *runner[C, Req, Resp]) onReliableHandled(m *Message[Req], stashed bool, err error) {
 	_, own := err.(*Said)
-	if err != nil && !r.began && (own || !errors.Is(err, ErrState)) {
+	if err != nil && !r.began && (own || !errors.Is(err, failure.State)) {
 		r.shard.dedup.refuseCopy(m.Reply.Node, m.reliableMark())
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math/bits"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // runInstance handles the message in h.own, if there is one, and then the mailbox of one
@@ -340,14 +342,14 @@ func (r *runner[C, Req, Resp]) sendAnswer(m *Message[Req], resp Resp, err error)
 		if r.shard.gone.Load() {
 			// The instance was abandoned while its handler ran: its successor lacks the
 			// handler's changes, so the ask must not succeed.
-			err = ErrAbandoned
+			err = failure.Abandoned
 		}
 		h.cfg.Replies.Reply(m.Reply, resp, err)
 		return
 	}
 	switch {
 	case err == nil || err == ErrStarted || isPanic(err):
-	case err == ErrAbandoned:
+	case err == failure.Abandoned:
 		h.cfg.Counters.AbandonedTells.Add(1)
 	default:
 		h.cfg.Counters.HandlerErrors.Add(1)
@@ -441,7 +443,7 @@ func (r *runner[C, Req, Resp]) create() error {
 		}
 	}
 	if r.shard.gone.Load() {
-		return ErrAbandoned // while it began
+		return failure.Abandoned // while it began
 	}
 	if carried {
 		r.shard.mu.Lock()
@@ -474,7 +476,7 @@ func (r *runner[C, Req, Resp]) stopTimers() {
 func (r *runner[C, Req, Resp]) restoreState(ent any, state []byte) error {
 	if err := appError(callRestore(r.user, ent, state)); err != nil {
 		r.logger().Error("sharding: state was not restored", "error", err)
-		return fmt.Errorf("%w: %w", ErrRestore, err)
+		return fmt.Errorf("%w: %w", failure.Restore, err)
 	}
 	return nil
 }
@@ -483,7 +485,7 @@ func (r *runner[C, Req, Resp]) restoreState(ent any, state []byte) error {
 func (r *runner[C, Req, Resp]) dropRest() {
 	r.flushCount()
 	if r.batch != nil {
-		r.shard.failMessages(r.batch.msgs[r.next:], ErrAbandoned)
+		r.shard.failMessages(r.batch.msgs[r.next:], failure.Abandoned)
 		r.own.dropAll()
 		r.batch = nil
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/zeebo/xxh3"
 )
 
@@ -148,7 +149,7 @@ func (s *Shard[C, Req, Resp]) removeInstance(in *instance[C, Req, Resp]) {
 
 // Deliver appends a copy of m to the mailbox of the entity id, whose Place is at, and
 // never blocks. It fails with ErrNotHosted if the shard does not accept messages, and
-// with ErrMailboxFull if the mailbox is full or messages wait for room in it: see Await.
+// with failure.MailboxFull if the mailbox is full or messages wait for room in it: see Await.
 // Control messages go before ordinary ones.
 func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
 	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
@@ -169,7 +170,7 @@ func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) erro
 // instance is new. Unless by is nil, the entity begins only when by is flushed. Unless
 // ledger is nil, a message of so many bytes for which there is no room is parked: it
 // waits behind the waiting messages, and enters the mailbox later. DeliverTo then fails
-// with ErrMailboxFull only if ledger has no room for it.
+// with failure.MailboxFull only if ledger has no room for it.
 func (s *Shard[C, Req, Resp]) DeliverTo(by *BatchInserter[C, Req, Resp], id []byte, at Place, m *Message[Req], ledger Ledger, bytes int) error {
 	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
 	s.mu.Lock()
@@ -210,7 +211,7 @@ func (s *Shard[C, Req, Resp]) tryEnter(by *BatchInserter[C, Req, Resp], in *inst
 	room := s.waiters.findRoom(in, m, control)
 	if room == noRoom {
 		s.mu.Unlock()
-		return ErrMailboxFull
+		return failure.MailboxFull
 	}
 	s.enter(by, in, m, control, room)
 	return nil
@@ -345,7 +346,7 @@ func (s *Shard[C, Req, Resp]) parkMessage(by *BatchInserter[C, Req, Resp], in *i
 	if !may {
 		s.waiters.clearWaited(in)
 		s.mu.Unlock()
-		return ErrMailboxFull
+		return failure.MailboxFull
 	}
 	s.waiters.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, id: in.id, class: class, pooled: pooled, bytes: bytes})
 	s.host.cfg.Counters.Parked.Add(1)

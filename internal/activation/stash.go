@@ -1,22 +1,15 @@
 package activation
 
-import "errors"
-
-var (
-	// ErrStash: there is no message to stash outside of Handle.
-	ErrStash = errors.New("sharding: no message to stash")
-	// ErrStashFull: as many messages are stashed as a mailbox may hold.
-	ErrStashFull = errors.New("sharding: stash full")
-)
+import "github.com/peerage-go/peerage/internal/failure"
 
 // Stash sets the current message aside until Unstash.
 func (c *Context) Stash() error {
 	s := c.info()
 	if s == nil {
-		return ErrContextEnded
+		return failure.ContextEnded
 	}
 	if !c.message {
-		return ErrStash
+		return failure.Stash
 	}
 	if err := s.ops.roomToStash(c.id); err != nil {
 		return err
@@ -36,7 +29,7 @@ func (s *Shard[C, Req, Resp]) roomToStash(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in := s.entities[id]; in != nil && in.cold != nil && len(in.cold.stash) >= s.host.cfg.Mailbox {
-		return ErrStashFull
+		return failure.StashFull
 	}
 	return nil
 }

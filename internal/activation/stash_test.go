@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // stasher puts aside what is 1 to 9 until 0 came; -2 waits for the gate, -3 too and
@@ -94,7 +96,7 @@ func TestUnstashedMessagesTakeRoomInTheMailbox(t *testing.T) {
 		deliver(t, s, "a", ask(0, 4))
 		synctest.Wait() // 1 has its turn, 2 and 3 wait
 		deliver(t, s, "a", ask(5, 5))
-		if err := offer(s, "a", ask(6, 6)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "a", ask(6, 6)); !errors.Is(err, failure.MailboxFull) {
 			t.Errorf("the fourth of three: %v", err)
 		}
 		close(r.gate)
@@ -112,7 +114,7 @@ func TestAPanicPutsNothingAside(t *testing.T) {
 				panic("on second thoughts")
 			}, nil, func(c *Config[*Context, int, int]) { c.Supervision.OnPanic = d })
 			deliver(t, r.start(t, 0), "a", ask(1, 1))
-			r.expectReply(t, 1, ErrPanicked)
+			r.expectReply(t, 1, failure.Panicked)
 		}
 	})
 }
@@ -128,7 +130,7 @@ func TestWhatIsPutAsideTooLateIsAnswered(t *testing.T) {
 		synctest.Wait()
 		r.Abandon()
 		close(r.gate)
-		r.expectReply(t, 1, ErrAbandoned)
+		r.expectReply(t, 1, failure.Abandoned)
 	})
 }
 
@@ -173,7 +175,7 @@ func TestStashesOfTheAbandonedAreAnswered(t *testing.T) {
 		deliver(t, r.start(t, 0), "a", ask(1, 1), Message[int]{Req: 2})
 		synctest.Wait()
 		r.Abandon()
-		r.expectReply(t, 1, ErrAbandoned)
+		r.expectReply(t, 1, failure.Abandoned)
 		if n := r.counters.AbandonedTells.Load(); n != 1 {
 			t.Errorf("%d tells are counted, want 1", n)
 		}

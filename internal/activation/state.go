@@ -6,6 +6,8 @@ import (
 	"iter"
 	"runtime/debug"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // stateTable holds the entities' states that are transferred with a shard; it belongs to
@@ -95,14 +97,14 @@ func (r *runner[C, Req, Resp]) takeSnapshot(ent Snapshotter[C]) {
 	s.states.addLeaving(r.in.id, state)
 }
 
-// carried returns the transferred state of an entity. It fails with ErrAbandoned if the
+// carried returns the transferred state of an entity. It fails with failure.Abandoned if the
 // shard has ended: the states went with it, and an instance must not begin without its
 // own.
 func (s *Shard[C, Req, Resp]) carried(id string) (state []byte, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone.Load() {
-		return nil, false, ErrAbandoned
+		return nil, false, failure.Abandoned
 	}
 	state, ok = s.states.stateOf(id)
 	return state, ok, nil
@@ -116,9 +118,6 @@ func callRestore[C any](ctx C, ent any, state []byte) error {
 	}
 	return keeper.Restore(ctx, state)
 }
-
-// ErrState: the entity's new state cannot be replicated; the change was undone.
-var ErrState = errors.New("sharding: state cannot be replicated")
 
 // keepState passes the state after a message to the Keeper, and the answer with it. If
 // the Keeper rejects the state, the instance is dropped: the next one begins with the
@@ -160,7 +159,7 @@ func (r *runner[C, Req, Resp]) keepState(m *Message[Req], resp Resp, err error, 
 	if bad != nil {
 		r.undo(bad)
 		var none Resp
-		resp, err = none, fmt.Errorf("%w: %w", ErrState, bad)
+		resp, err = none, fmt.Errorf("%w: %w", failure.State, bad)
 	}
 	if !stashed && (bad != nil || done == nil) {
 		r.sendAnswer(m, resp, err)
@@ -177,7 +176,7 @@ func (r *runner[C, Req, Resp]) keepReliable(state []byte) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if kept := <-over; kept == nil || r.shard.gone.Load() || errors.Is(kept, ErrAbandoned) {
+		if kept := <-over; kept == nil || r.shard.gone.Load() || errors.Is(kept, failure.Abandoned) {
 			return kept == nil, nil
 		}
 	}
@@ -223,7 +222,7 @@ func (r *runner[C, Req, Resp]) undo(why error) {
 // loadState restores the Keeper's state in a new instance.
 func (r *runner[C, Req, Resp]) loadState(ent any) error {
 	if _, ok := ent.(Snapshotter[C]); !ok {
-		return fmt.Errorf("%w: %T is no Snapshotter (Snapshot(*Context) ([]byte, error), Restore(*Context, []byte) error), and its type wants replicated state", ErrState, ent)
+		return fmt.Errorf("%w: %T is no Snapshotter (Snapshot(*Context) ([]byte, error), Restore(*Context, []byte) error), and its type wants replicated state", failure.State, ent)
 	}
 	state, ok := r.shard.host.cfg.Keeper.Load(r.shard.info.number, r.shard.info.token, r.in.id)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // What the entity does at its end is contained as its handler is: the rest of the end
@@ -123,9 +124,9 @@ func TestAStateIsTakenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		deliver(t, s, "a", ask(1, 1))
-		r.expectReply(t, 1, ErrRestore)
+		r.expectReply(t, 1, failure.Restore)
 		deliver(t, s, "b", ask(1, 2))
-		r.expectReply(t, 2, ErrRestore)
+		r.expectReply(t, 2, failure.Restore)
 		refuse = false
 		deliver(t, s, "a", ask(-3, 3), ask(1, 4))
 		r.expectReply(t, 4, nil)
@@ -216,7 +217,7 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 		"panic":           {func(*Context) error { panic("no") }, []Outcome{ReliableRefused, ReliableHandled}},
 		"error":           {func(*Context) error { return errors.New("no") }, []Outcome{ReliableRefused, ReliableHandled}},
 		"another's":       {func(*Context) error { return &PanicError{Value: "there"} }, []Outcome{ReliableRefused, ReliableHandled}},
-		"another's state": {func(*Context) error { return ErrState }, []Outcome{ReliableRefused, ReliableHandled}},
+		"another's state": {func(*Context) error { return failure.State }, []Outcome{ReliableRefused, ReliableHandled}},
 		"handler's panic": {nil, []Outcome{ReliableHandled, ReliableRepeated}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // Stopped reports that a shard has ended here.
@@ -185,7 +186,7 @@ func (s *Shard[C, Req, Resp]) emptyShard() {
 	s.dedup.dropMemory()
 	s.host.removeShard(s)
 	if len(lost) > 0 {
-		s.host.work.Go(func() { s.failMessages(lost, ErrAbandoned) })
+		s.host.work.Go(func() { s.failMessages(lost, failure.Abandoned) })
 	}
 }
 

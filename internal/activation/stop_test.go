@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // A pause keeps the room of the mailbox, and may come again and again; nobody need call
@@ -147,7 +149,7 @@ func TestWhatWasAsideIsAbandonedToo(t *testing.T) {
 		r.alive.Store(false)
 		pass(2 * time.Second) // the timer waits in the mailbox: it is no tell
 		r.Abandon()
-		r.expectReply(t, 1, ErrAbandoned)
+		r.expectReply(t, 1, failure.Abandoned)
 		if n := r.counters.AbandonedTells.Load(); n != 1 || r.counters.Abandoned.Load() != 1 {
 			t.Errorf("%d tells, %d instances counted", n, r.counters.Abandoned.Load())
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // nilErr is the error of those who return a nil pointer for one: it panics when asked.
@@ -113,7 +115,7 @@ func TestAnErrorThatPanicsIsContained(t *testing.T) {
 					t.Fatal(err)
 				}
 				deliver(t, s, "a", ask(1, 1), ask(2, 2))
-				r.expectReply(t, 1, ErrPanicked)
+				r.expectReply(t, 1, failure.Panicked)
 				r.expectReply(t, 2, nil)
 			})
 		})
@@ -124,7 +126,7 @@ func TestAnErrorThatPanicsIsContained(t *testing.T) {
 // the message in its hands: that has run, whatever became of the other.
 func TestAHandlersErrorIsItsAnswerWhateverItWraps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		elsewhere := []error{ErrMailboxFull, ErrAbandoned, ErrNotHosted, ErrExpired, &PanicError{Value: "there"}, ErrRestore, ErrState}
+		elsewhere := []error{failure.MailboxFull, failure.Abandoned, ErrNotHosted, ErrExpired, &PanicError{Value: "there"}, failure.Restore, failure.State}
 		aside := true
 		r := frails(t, func(f *frail) {
 			f.handle = func(ctx *Context, req int) (int, error) {
@@ -183,7 +185,7 @@ func TestStopOnPanicFailsWhatWaitsOfBothPriorities(t *testing.T) {
 		deliver(t, s, "a", ask(101, 3), ask(102, 4), ask(103, 5))
 		close(r.gate)
 		for call := range uint64(4) {
-			r.expectReply(t, call+2, ErrPanicked)
+			r.expectReply(t, call+2, failure.Panicked)
 		}
 		r.expectLog(t, "a:1", "a:101")
 		deliver(t, s, "a", ask(104, 6), ask(3, 7))
@@ -306,7 +308,7 @@ func TestResumePausesOnlyWithoutAnInstance(t *testing.T) {
 			t.Errorf("%d answers before the pause is over", n)
 		}
 		pass(2 * time.Millisecond)
-		r.expectReply(t, 3, ErrPanicked)
+		r.expectReply(t, 3, failure.Panicked)
 		if n := r.answers(); n != 4 || r.values[4] != 5 {
 			t.Errorf("%d answers, sum %d", n, r.values[4])
 		}
@@ -324,7 +326,7 @@ func TestStopOnPanicFailsWhatCameMeanwhile(t *testing.T) {
 		synctest.Wait()
 		close(r.gate)
 		for call := range uint64(4) {
-			r.expectReply(t, call+1, ErrPanicked)
+			r.expectReply(t, call+1, failure.Panicked)
 		}
 		deliver(t, s, "a", ask(1, 5))
 		r.expectReply(t, 5, nil)
@@ -341,7 +343,7 @@ func TestStopOnPanicFailsWhatCameMeanwhile(t *testing.T) {
 		r.Abandon()
 		close(r.gate)
 		for call := range uint64(4) {
-			r.expectReply(t, call+1, ErrAbandoned)
+			r.expectReply(t, call+1, failure.Abandoned)
 		}
 	})
 }
@@ -385,8 +387,8 @@ func TestNewThatMakesNothing(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.New = func(string) Entity[*Context, int, int] { return nil } })
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(1, 1), ask(1, 2).ForStart(), Message[int]{})
-		r.expectReply(t, 1, ErrPanicked)
-		r.expectReply(t, 2, ErrPanicked)
+		r.expectReply(t, 1, failure.Panicked)
+		r.expectReply(t, 2, failure.Panicked)
 		// A panic is counted as one, and not as an error that a handler returned.
 		if n, errs := r.counters.Panicked.Load(), r.counters.HandlerErrors.Load(); n != 3 || errs != 0 || s.Entities() != 0 {
 			t.Errorf("%d panics, %d errors, %d entities", n, errs, s.Entities())

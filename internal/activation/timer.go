@@ -1,9 +1,10 @@
 package activation
 
 import (
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // TimerHandler is sharding.TimerHandler.
@@ -19,11 +20,8 @@ const ReceiveTimeout = "receive time-out"
 // TimersMax is how many timers an instance may have.
 const TimersMax = 64
 
-// ErrTimer: a timer's time is not positive, or the instance has TimersMax timers.
-var ErrTimer = errors.New("sharding: timer was not set")
-
 // After sets a timer, in place of an earlier one of that name: OnTimer is called once, after
-// d. It fails with ErrTimer. In OnStop it does nothing.
+// d. It fails with failure.Timer. In OnStop it does nothing.
 func (c *Context) After(name string, d time.Duration) error {
 	return c.setTimer(name, d, 0)
 }
@@ -38,7 +36,7 @@ func (c *Context) Every(name string, d time.Duration) error {
 func (c *Context) setTimer(name string, after, every time.Duration) error {
 	s := c.info()
 	if s == nil {
-		return ErrContextEnded
+		return failure.ContextEnded
 	}
 	if c.ends {
 		return nil
@@ -57,7 +55,7 @@ func (c *Context) Cancel(name string) {
 // was handled for d; 0 turns it off.
 func (c *Context) ReceiveTimeout(d time.Duration) error {
 	if c.info() == nil {
-		return ErrContextEnded
+		return failure.ContextEnded
 	}
 	if d == 0 {
 		c.Cancel(ReceiveTimeout)
@@ -88,7 +86,7 @@ func (t *timer) stopClock() {
 
 func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Duration) error {
 	if after <= 0 {
-		return fmt.Errorf("%w: %q after %v", ErrTimer, name, after)
+		return fmt.Errorf("%w: %q after %v", failure.Timer, name, after)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +99,7 @@ func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Durati
 	if old := x.timers[name]; old != nil {
 		old.stopClock()
 	} else if len(x.timers) >= TimersMax {
-		return fmt.Errorf("%w: %d are set already", ErrTimer, TimersMax)
+		return fmt.Errorf("%w: %d are set already", failure.Timer, TimersMax)
 	}
 	if x.timers == nil {
 		x.timers = map[string]*timer{}

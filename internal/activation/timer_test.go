@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // script is an entity that does what a test says and notes what it was called for.
@@ -75,7 +77,7 @@ func TestTimersFireThroughTheMailbox(t *testing.T) {
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(1, 1), ask(4, 2))
 		r.expectReply(t, 1, nil)
-		r.expectReply(t, 2, ErrTimer)
+		r.expectReply(t, 2, failure.Timer)
 		pass(5 * time.Second)
 		r.expectLog(t, "a:1", "a:4", "a:once", "a:tick", "a:tick")
 		// A busy entity misses turns: one call waits, never two.
@@ -206,7 +208,7 @@ func TestStash(t *testing.T) {
 		deliver(t, s, "a", ask(-3, 3), ask(3, 4))
 		synctest.Wait()
 		deliver(t, s, "a", ask(4, 5))
-		r.expectReply(t, 5, ErrStashFull)
+		r.expectReply(t, 5, failure.StashFull)
 		deliver(t, s, "a", ask(0, 6))
 		r.expectReply(t, 1, nil)
 		r.expectReply(t, 2, nil)
@@ -240,7 +242,7 @@ func TestControlMessagesGoFirst(t *testing.T) {
 			deliver(t, s, "a", ask(5, uint64(20+i)))
 		}
 		// A full mailbox does not hold them up.
-		if err := offer(s, "a", ask(6, 98)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "a", ask(6, 98)); !errors.Is(err, failure.MailboxFull) {
 			t.Errorf("ordinary message: %v", err)
 		}
 		deliver(t, s, "a", ask(102, 8))
@@ -258,7 +260,7 @@ func TestControlMessagesGoFirst(t *testing.T) {
 		for i := range 10 {
 			deliver(t, s, "b", ask(100, uint64(50+i)))
 		}
-		if err := offer(s, "b", ask(100, 60)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "b", ask(100, 60)); !errors.Is(err, failure.MailboxFull) {
 			t.Errorf("control message 11 of 10: %v", err)
 		}
 		r.alive.Store(true)
@@ -275,14 +277,14 @@ func TestSupervision(t *testing.T) {
 	}{
 		{"restart", Supervision{}, []string{"a:5", "a:-1", "a:6"}, 6, nil},
 		{"resume", Supervision{OnPanic: Resume}, []string{"a:5", "a:-1", "a:6"}, 11, nil},
-		{"stop", Supervision{OnPanic: Stop}, []string{"a:5", "a:-1"}, 0, ErrPanicked},
+		{"stop", Supervision{OnPanic: Stop}, []string{"a:5", "a:-1"}, 0, failure.Panicked},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, func(cfg *Config[*Context, int, int]) { cfg.Supervision = c.sup })
 				s := r.start(t, 0)
 				deliver(t, s, "a", ask(5, 1), ask(-1, 2), ask(6, 3))
-				r.expectReply(t, 2, ErrPanicked)
+				r.expectReply(t, 2, failure.Panicked)
 				r.expectReply(t, 3, c.asked)
 				r.expectLog(t, c.log...)
 				if r.values[3] != c.sum {
@@ -333,7 +335,7 @@ func TestAPausedEntityCanBeAbandonedAndForgets(t *testing.T) {
 		deliver(t, s, "a", ask(-1, 2), ask(1, 3))
 		synctest.Wait()
 		r.Abandon()
-		r.expectReply(t, 3, ErrAbandoned)
+		r.expectReply(t, 3, failure.Abandoned)
 		pass(time.Hour)
 		r.expectLog(t, "a:-1", "a:-1")
 	})

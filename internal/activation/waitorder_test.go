@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // await starts a caller that waits for room, and returns what becomes of it.
@@ -54,7 +56,7 @@ func TestWaitersEnterInTheOrderOfArrival(t *testing.T) {
 		for range waiting {
 			r.gate <- struct{}{}
 			synctest.Wait()
-			if len(s.waiters.queues) > 0 && offer(s, "a", Message[int]{Req: 99}) != ErrMailboxFull {
+			if len(s.waiters.queues) > 0 && offer(s, "a", Message[int]{Req: 99}) != failure.MailboxFull {
 				t.Fatal("a message passed those that wait for room")
 			}
 		}
@@ -132,7 +134,7 @@ func TestMessagesOfHandlersHaveAReserve(t *testing.T) {
 			deliver(t, s, "a", Message[int]{Req: 10 + i, From: by})
 		}
 		for _, m := range []Message[int]{{}, {From: by}} {
-			if err := offer(s, "a", m); err != ErrMailboxFull {
+			if err := offer(s, "a", m); err != failure.MailboxFull {
 				t.Errorf("beyond the reserve, from %v: %v", m.From, err)
 			}
 		}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync"
 	"sync/atomic"
 
@@ -132,7 +133,7 @@ const pageShards = 64
 //
 // The fields that every request reads stand first, so that they share a cache line.
 type Account struct {
-	token strategy.Token
+	token protocol.Token
 	// run counts the requests since it was last added to the Account. It belongs to the
 	// goroutine that delivers the sender's requests to this shard: the reader of the
 	// connection, or, for requests of this node itself, the one that holds the mutex of the
@@ -168,7 +169,7 @@ func (s *PeerAccounts) accountOf(shard strategy.ShardID) *Account {
 
 // Accept notes a request that came for a shard which runs here under token. The caller
 // flushes the account if enough says that its run is worth that.
-func (s *PeerAccounts) Accept(shard strategy.ShardID, token strategy.Token, number uint64, bytes int) (a *Account, enough bool) {
+func (s *PeerAccounts) Accept(shard strategy.ShardID, token protocol.Token, number uint64, bytes int) (a *Account, enough bool) {
 	if a = s.accountOf(shard); a == nil || a.token != token {
 		s.mu.Lock()
 		a = s.openAccount(shard, token, number)
@@ -209,7 +210,7 @@ func (s *PeerAccounts) takeRuns(touched []*Account) {
 
 // openAccount returns the account of a shard, a new one if its token is new; called with the
 // mutex.
-func (s *PeerAccounts) openAccount(shard strategy.ShardID, token strategy.Token, next uint64) *Account {
+func (s *PeerAccounts) openAccount(shard strategy.ShardID, token protocol.Token, next uint64) *Account {
 	at := &s.pages[shard/pageShards]
 	page := at.Load()
 	if page == nil {
@@ -279,7 +280,7 @@ func (a *Account) Unpark(id string, class flow.Class, bytes int, pooled bool) {
 }
 
 // Reconcile handles the report of a blocked sender.
-func (s *PeerAccounts) Reconcile(shard strategy.ShardID, token strategy.Token, r flow.Report) {
+func (s *PeerAccounts) Reconcile(shard strategy.ShardID, token protocol.Token, r flow.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.openAccount(shard, token, r.Sent+1)
@@ -325,7 +326,7 @@ func (s *PeerAccounts) takeDue() (stops [][]byte, grants []byte) {
 
 // AnswerStopped answers the query of a sender whether its stop for an entity still holds. The
 // shard runs here under token.
-func (s *PeerAccounts) AnswerStopped(shard strategy.ShardID, token strategy.Token, id string) {
+func (s *PeerAccounts) AnswerStopped(shard strategy.ShardID, token protocol.Token, id string) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	s.mu.Lock()
@@ -391,7 +392,7 @@ func (a *Accounts) Forget(node gossip.NodeID) {
 }
 
 // Sweep drops the accounts of shards that do not run here under their tokens.
-func (a *Accounts) Sweep(hosted func(strategy.ShardID) strategy.Token) {
+func (a *Accounts) Sweep(hosted func(strategy.ShardID) protocol.Token) {
 	for _, s := range a.allSenders() {
 		s.retainAccounts(func(a *Account) bool { return hosted(a.shard) == a.token })
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -42,7 +43,7 @@ func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 				t.Fatalf("the window of shard %d is used up: %+v", shard, w.Report())
 			}
 			w.Left(100)
-			a, enough := s.Accept(strategy.ShardID(shard), strategy.Token{Term: 1, Seq: 1}, w.Sent(), 100)
+			a, enough := s.Accept(strategy.ShardID(shard), protocol.Token{Term: 1, Seq: 1}, w.Sent(), 100)
 			if enough {
 				touched = append(touched, a)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -128,7 +129,7 @@ func (r *Router) sendBuffered(inc *Incarnation, rt *shardRoute, a *route.Action[
 		r.counters.Drop(DropExpired, 1)
 	case errors.Is(err, transport.ErrFrameTooLarge):
 		r.counters.Drop(DropTooLarge, 1)
-		r.local.FailAsk(m.Call, ErrTooLarge)
+		r.local.FailAsk(m.Call, failure.TooLarge)
 	}
 	return err
 }
@@ -187,7 +188,7 @@ func wakeError(how route.Outcome) error {
 	case route.Sent:
 		return nil
 	case route.TooLarge:
-		return ErrTooLarge
+		return failure.TooLarge
 	case route.Gone:
 		return ErrCallOver
 	}
@@ -239,5 +240,5 @@ func (r *Router) GiveBack(call uint64) {
 		r.counters.Drop(DropNotHome, 1)
 		return
 	}
-	r.local.FailAsk(call, ErrMoved)
+	r.local.FailAsk(call, failure.Moved)
 }

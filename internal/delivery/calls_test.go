@@ -8,14 +8,14 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// An answer is for the call that it was given for, once: what comes again, late, or out
-// of the blue reaches nobody, and least of all who waits in the same slot now.
+// A reply completes its own call, once. A reply that is repeated, late or forged completes no
+// call, in particular not the call that uses the same slot now.
 func TestAnswersReachTheirOwnCallOnce(t *testing.T) {
 	var table Calls[string]
 	first := table.Begin(3, 7)
 	number := first.Number
 	for _, other := range []uint64{0, number + callParts, number + 1<<32, number ^ 1} {
-		if table.Finish(other, "out of the blue", nil) || table.Waits(other) || table.Move(other, 1) {
+		if table.Finish(other, "forged", nil) || table.Waits(other) || table.Move(other, 1) {
 			t.Errorf("%x finds the call of %x", other, number)
 		}
 	}
@@ -37,7 +37,7 @@ func TestAnswersReachTheirOwnCallOnce(t *testing.T) {
 		t.Fatalf("the slot is used again, under another number: %x after %x", next.Number, number)
 	}
 	if table.Finish(number, "late", nil) || !table.Waits(next.Number) {
-		t.Error("a late answer reaches who waits in the slot now")
+		t.Error("a late reply completes the call that uses the slot now")
 	}
 	if at, cancelled := table.Cancel(next); at != 7 || !cancelled || table.Finish(next.Number, "too late", nil) {
 		t.Errorf("cancelled %v, at %v", cancelled, at)

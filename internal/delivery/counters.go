@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -75,7 +76,7 @@ func (c *Counters) Dropped(r Reason) uint64 { return c.dropped[r].Load() }
 
 // countDone counts a message of a reliable producer that is finished.
 func (c *Counters) countDone(result error) {
-	if errors.Is(result, ErrCodec) || errors.Is(result, ErrTooLarge) {
+	if errors.Is(result, failure.Codec) || errors.Is(result, failure.TooLarge) {
 		c.reliableGivenUp.Add(1)
 		return
 	}

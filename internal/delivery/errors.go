@@ -4,21 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/transport"
-)
-
-// Errors of messages, as package sharding documents them.
-var (
-	ErrTooLarge       = errors.New("sharding: payload too large")
-	ErrCodec          = errors.New("sharding: codec failed")
-	ErrSettings       = errors.New("sharding: nodes disagree about the shards of ids")
-	ErrBufferFull     = errors.New("sharding: buffer full")
-	ErrNotReady       = errors.New("sharding: node is not in a cluster")
-	ErrNoHome         = errors.New("sharding: shard has no home")
-	ErrNodeStopping   = errors.New("sharding: node is stopping")
-	ErrMoved          = errors.New("sharding: shard has moved")
-	ErrWindowFull     = errors.New("sharding: window of unconfirmed messages full")
-	ErrReliableClosed = errors.New("sharding: reliable producer is closed")
 )
 
 // Results of Post that its caller acts on.
@@ -46,16 +33,10 @@ var (
 // isPassing reports whether an obstacle passes, so that waiting is of use.
 func isPassing(err error) bool {
 	return errors.Is(err, errHeldUp) || errors.Is(err, transport.ErrQueueFull) ||
-		errors.Is(err, ErrBufferFull) || errors.Is(err, ErrNotReady)
+		errors.Is(err, failure.BufferFull) || errors.Is(err, failure.NotReady)
 }
 
-// GaveUp returns the error of a call that ended while it waited: err is the obstacle, cause the
-// end of its context.
-func GaveUp(err, cause error) error { return &gaveUpError{err, cause} }
-
-func giveUpWaiting(err error, ctx context.Context) error { return GaveUp(err, ctx.Err()) }
-
-type gaveUpError struct{ err, cause error }
-
-func (e *gaveUpError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
-func (e *gaveUpError) Unwrap() []error { return []error{e.err, e.cause} }
+// giveUpWaiting returns the error of a call whose context ended while it waited.
+func giveUpWaiting(obstacle error, ctx context.Context) error {
+	return failure.Because(obstacle, ctx.Err())
+}

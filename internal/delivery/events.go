@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -58,17 +60,17 @@ func (r *Router) onRoutes(inc *Incarnation, event func(*route.Route[Message])) {
 
 // CloseRoute closes a route. If there is an owner, a marker with the token is sent to it behind
 // all earlier messages.
-func (r *Router) CloseRoute(inc *Incarnation, shard strategy.ShardID, owner gossip.NodeID, token strategy.Token) {
+func (r *Router) CloseRoute(inc *Incarnation, shard strategy.ShardID, owner gossip.NodeID, token protocol.Token) {
 	r.onRoute(inc, &r.routes[shard], func(c *route.Route[Message]) { c.Close(owner, token) })
 }
 
 // ResendMarker sends the marker of a closed route again.
-func (r *Router) ResendMarker(inc *Incarnation, shard strategy.ShardID, owner gossip.NodeID, token strategy.Token) {
+func (r *Router) ResendMarker(inc *Incarnation, shard strategy.ShardID, owner gossip.NodeID, token protocol.Token) {
 	r.onRoute(inc, &r.routes[shard], func(c *route.Route[Message]) { c.Mark(owner, token) })
 }
 
 // OpenRoute opens a route, or turns it to another home, and lets the buffer leave.
-func (r *Router) OpenRoute(inc *Incarnation, shard strategy.ShardID, home gossip.NodeID, token strategy.Token) {
+func (r *Router) OpenRoute(inc *Incarnation, shard strategy.ShardID, home gossip.NodeID, token protocol.Token) {
 	rt := &r.routes[shard]
 	r.onRoute(inc, rt, func(c *route.Route[Message]) {
 		if c.Open(home, token, home == inc.Self) && inc.HomeResolved != nil {
@@ -178,6 +180,6 @@ func (r *Router) giveUpBuffers() {
 	})
 	for i := range waiting {
 		r.counters.Drop(DropNodeStopping, 1)
-		r.local.FailAsk(waiting[i].Call, ErrNodeStopping)
+		r.local.FailAsk(waiting[i].Call, failure.NodeStopping)
 	}
 }

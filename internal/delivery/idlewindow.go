@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -47,7 +48,7 @@ func (s *PeerAccounts) idleRequests() (asks [][]byte) {
 }
 
 // OnShrunk handles a sender's reply to a shrink request.
-func (s *PeerAccounts) OnShrunk(shard strategy.ShardID, token strategy.Token, r flow.Report) {
+func (s *PeerAccounts) OnShrunk(shard strategy.ShardID, token protocol.Token, r flow.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accountOf(shard)

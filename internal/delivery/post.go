@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -35,7 +35,7 @@ func (r *Router) Post(ctx context.Context, shard strategy.ShardID, it *Item) (ke
 			// An error other than the context's means that the peer is gone: try again.
 			_ = inc.Links.WaitRoom(ctx, home, transport.Message)
 			if ctx.Err() != nil {
-				return false, noRoom(r.counters, ErrBufferFull, ctx)
+				return false, noRoom(r.counters, failure.BufferFull, ctx)
 			}
 			continue
 		}
@@ -57,7 +57,7 @@ func (r *Router) Post(ctx context.Context, shard strategy.ShardID, it *Item) (ke
 
 // noRoom returns the error of a call that waited for room, or for a cluster, and counts it.
 func noRoom(c *Counters, err error, ctx context.Context) error {
-	if errors.Is(err, ErrBufferFull) {
+	if errors.Is(err, failure.BufferFull) {
 		c.Drop(DropBufferFull, 1)
 	}
 	return giveUpWaiting(err, ctx)
@@ -68,10 +68,10 @@ func (r *Router) tryOnce(inc *Incarnation, rt *shardRoute, it *Item) (kept bool,
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if r.closed.Load() {
-		return false, 0, ErrNodeStopping
+		return false, 0, failure.NodeStopping
 	}
 	if inc == nil || r.now.Load() != inc {
-		return false, 0, ErrNotReady
+		return false, 0, failure.NotReady
 	}
 	switch a := rt.core.Offer(it); a.Kind {
 	case route.Wait:
@@ -85,7 +85,7 @@ func (r *Router) tryOnce(inc *Incarnation, rt *shardRoute, it *Item) (kept bool,
 			}
 			return false, a.To, err
 		case route.TooLarge:
-			return false, a.To, ErrTooLarge
+			return false, a.To, failure.TooLarge
 		case route.Full, route.Gone:
 			return false, a.To, err
 		}
@@ -98,14 +98,14 @@ func (r *Router) tryOnce(inc *Incarnation, rt *shardRoute, it *Item) (kept bool,
 // bufferItem appends a request to the buffer; called with the mutex.
 func (r *Router) bufferItem(inc *Incarnation, rt *shardRoute, it *Item) (bool, error) {
 	if why := r.differs.Load(); why != nil {
-		return false, fmt.Errorf("%w: %s", ErrSettings, *why)
+		return false, fmt.Errorf("%w: %s", failure.Settings, *why)
 	}
 	if !hasRoom(r, rt, it.Bytes) && !(r.dropUnawaited(rt) && hasRoom(r, rt, it.Bytes)) {
 		// The buffers may be full of messages for other shards. Ask for this shard's home
 		// all the same: with a home, the message needs no room.
 		rt.core.Want()
 		r.carryOut(inc, rt)
-		return false, ErrBufferFull
+		return false, failure.BufferFull
 	}
 	rt.core.Keep(it)
 	r.counters.Sent(figures.RouteBuffered, rt.shard)
@@ -163,9 +163,9 @@ func (r *Router) awaitGrant(ctx context.Context, rt *shardRoute, it *Item) error
 	case err = <-woken:
 		return err
 	case <-ctx.Done():
-		err = giveUpWaiting(activation.ErrMailboxFull, ctx)
+		err = giveUpWaiting(failure.MailboxFull, ctx)
 	case <-patience:
-		err = GaveUp(activation.ErrMailboxFull, ErrHandlerWait)
+		err = failure.Because(failure.MailboxFull, ErrHandlerWait)
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -185,7 +185,7 @@ func (r *Router) beginWait(rt *shardRoute, it *Item) (*route.Waiter[Message], er
 		return nil, errTryAgain
 	}
 	if it.Msg.ToItself {
-		return nil, activation.ErrMailboxFull // it would wait for itself
+		return nil, failure.MailboxFull // it would wait for itself
 	}
 	w := &route.Waiter[Message]{Item: *it}
 	w.Item.Msg.woken = make(chan error, 1)

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/driver"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -25,9 +26,11 @@ type Producer struct {
 	// nil.
 	confirmed func(reliable.Done)
 	room      signal.Signal
-	signal    chan struct{}
-	end       chan struct{}
-	ended     chan struct{}
+	// notes are the events that other goroutines noted. A dropped one is repeated, since its
+	// message is sent again.
+	notes *driver.Driver[reliable.Event]
+	end   chan struct{}
+	ended chan struct{}
 
 	mu     sync.Mutex
 	closed bool
@@ -38,20 +41,15 @@ type Producer struct {
 	done               []reliable.Done
 	reported, finished uint64
 	resends            atomic.Uint64
-
-	noteMu sync.Mutex
-	notes  []reliable.Event
-	// notesMax bounds notes: a dropped event is repeated, since its message is sent again.
-	notesMax int
 }
 
 // NewProducer starts a producer of messages to the type of r. confirmed may be nil.
 func NewProducer(r *Router, cfg reliable.Config, confirmed func(reliable.Done)) *Producer {
 	p := &Producer{
 		r: r, id: cfg.Producer, clock: clock.Runtime(), confirmed: confirmed,
-		core: reliable.NewSender(cfg), notesMax: 4*cfg.Messages + int(r.shardCount),
-		signal: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
+		core: reliable.NewSender(cfg), end: make(chan struct{}), ended: make(chan struct{}),
 	}
+	p.notes = driver.New(driver.Config[reliable.Event]{Clock: p.clock, Frames: 4*cfg.Messages + int(r.shardCount)})
 	r.producers.addOne(p)
 	go p.runLoop()
 	return p
@@ -70,7 +68,7 @@ func (p *Producer) Send(ctx context.Context, shard strategy.ShardID, id string, 
 		select {
 		case <-woken:
 		case <-ctx.Done():
-			return giveUpWaiting(ErrWindowFull, ctx)
+			return giveUpWaiting(failure.WindowFull, ctx)
 		}
 	}
 }
@@ -88,7 +86,7 @@ func (p *Producer) tryOffer(shard strategy.ShardID, id string, frame []byte) (bo
 	}
 	p.sendDue()
 	if len(p.done) > 0 || p.core.Deadline().Before(before) {
-		p.wakeLoop()
+		p.notes.Wake()
 	}
 	return true, nil
 }
@@ -97,9 +95,9 @@ func (p *Producer) tryOffer(shard strategy.ShardID, id string, frame []byte) (bo
 func (p *Producer) closedError() error {
 	switch {
 	case p.closed:
-		return ErrReliableClosed
+		return failure.ReliableClosed
 	case p.r.closed.Load():
-		return ErrNodeStopping
+		return failure.NodeStopping
 	}
 	return nil
 }
@@ -123,7 +121,7 @@ func (p *Producer) sendDue() {
 		switch {
 		case errors.Is(err, transport.ErrFrameTooLarge):
 			p.stepCore(reliable.Sent{Shard: t.Shard, Seq: t.Stamp.Seq})
-			p.stepCore(reliable.Confirmed{Shard: t.Shard, Seq: t.Stamp.Seq, Result: ErrTooLarge})
+			p.stepCore(reliable.Confirmed{Shard: t.Shard, Seq: t.Stamp.Seq, Result: failure.TooLarge})
 		case err == errStopped:
 			p.stepCore(reliable.Blocked{Shard: t.Shard, ID: t.ID})
 		case err != nil:
@@ -138,45 +136,16 @@ func (p *Producer) sendDue() {
 }
 
 // noteEvent notes an event for the goroutine of the Producer. It does not block.
-func (p *Producer) noteEvent(ev reliable.Event) {
-	p.noteMu.Lock()
-	if len(p.notes) < p.notesMax {
-		p.notes = append(p.notes, ev)
-	}
-	p.noteMu.Unlock()
-	p.wakeLoop()
-}
-
-func (p *Producer) wakeLoop() {
-	select {
-	case p.signal <- struct{}{}:
-	default:
-	}
-}
+func (p *Producer) noteEvent(ev reliable.Event) { p.notes.PutFrame(ev) }
 
 func (p *Producer) runLoop() {
 	defer close(p.ended)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-p.end:
-			return
-		case <-p.signal:
-		case <-timer.C:
-		}
-		timer.Reset(p.workNotes())
-	}
+	p.notes.Run(p.end, p.workNotes)
 }
 
 // workNotes steps the core with the notes and the time, reports finished messages, and returns
-// the time until it must run again.
-func (p *Producer) workNotes() time.Duration {
-	p.noteMu.Lock()
-	notes := p.notes
-	p.notes = nil
-	p.noteMu.Unlock()
-
+// the time at which it must run again.
+func (p *Producer) workNotes(notes []reliable.Event) clock.Instant {
 	p.mu.Lock()
 	for _, ev := range notes {
 		p.stepCore(ev)
@@ -197,13 +166,9 @@ func (p *Producer) workNotes() time.Duration {
 		p.room.Broadcast()
 	}
 	if len(p.done) > 0 {
-		p.wakeLoop()
+		p.notes.Wake()
 	}
-	next := p.core.Deadline()
-	if next == clock.Never {
-		return time.Hour
-	}
-	return clock.Ahead(next.Sub(p.clock.Now()))
+	return p.core.Deadline()
 }
 
 // reportDone reports finished messages. With confirmed, a message counts as held until that

@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // sendReliable makes one attempt to send a copy of a reliable message, which must be able to
@@ -20,16 +21,16 @@ func (r *Router) sendReliable(t *reliable.Transmit) (at gossip.NodeID, err error
 	inc := r.now.Load()
 	switch {
 	case r.closed.Load():
-		return 0, ErrNodeStopping
+		return 0, failure.NodeStopping
 	case inc == nil:
-		return 0, ErrNotReady
+		return 0, failure.NotReady
 	}
 	it := NewItem(Message{Frame: t.Data, Handler: true}, t.ID, false)
 	a := rt.core.OfferNow(&it)
 	r.carryOut(inc, rt)
 	switch a.Kind {
 	case route.NoHome:
-		return 0, ErrNoHome
+		return 0, failure.NoHome
 	case route.Stopped:
 		return 0, errStopped
 	case route.Wait:
@@ -60,7 +61,7 @@ func (r *Router) OnConfirm(from gossip.NodeID, c *frames.Confirmation) {
 	case byte(activation.ReliableHandled), frames.OutcomeGivenUp:
 		done.Result = r.errorOf(c.Code, c.Text)
 	case byte(activation.ReliableRepeated):
-		done.Result = reliable.ErrResultLost
+		done.Result = failure.ResultLost
 	default:
 		r.producers.noteOne(c.Producer, reliable.Refused{
 			Shard: c.Shard, Seq: c.Seq, Try: c.Try, Gap: c.Outcome == byte(activation.ReliableGap),

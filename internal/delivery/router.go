@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,7 @@ type Router struct {
 type Local interface {
 	// Publish lets local senders find the shard that runs here, Hide undoes it. Both are
 	// called with the mutex of the route.
-	Publish(shard strategy.ShardID, token strategy.Token) (hosted bool)
+	Publish(shard strategy.ShardID, token protocol.Token) (hosted bool)
 	Hide(shard strategy.ShardID)
 	// Deliver passes a request of any node to the shard that runs here. It reports false if
 	// the shard does not run here under that token, and an error if the frame is malformed.
@@ -71,8 +72,8 @@ type Incarnation struct {
 	Work  *sync.WaitGroup
 	// Need, Misrouted and Acked notify the driver of the type; they do not block.
 	Need      func(strategy.ShardID)
-	Misrouted func(strategy.ShardID, strategy.Token)
-	Acked     func(from gossip.NodeID, shard strategy.ShardID, token strategy.Token)
+	Misrouted func(strategy.ShardID, protocol.Token)
+	Acked     func(from gossip.NodeID, shard strategy.ShardID, token protocol.Token)
 	// Out sends answers; it does not block either.
 	Out *Outbox
 	// HomeResolved is called when a shard with waiting messages has got its home, with the
@@ -130,7 +131,7 @@ func (r *Router) SetDifference(differs *string) { r.differs.Store(differs) }
 // RouteStatus describes one route.
 type RouteStatus struct {
 	Home  gossip.NodeID
-	Token strategy.Token
+	Token protocol.Token
 	// State is the state of the route in one word.
 	State string
 	// Buffered is the number of messages in its buffer.

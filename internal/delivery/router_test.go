@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ type world struct {
 	rt  *shardRoute
 
 	owner gossip.NodeID
-	token strategy.Token
+	token protocol.Token
 	seq   uint64
 	// there and back are the connections; broken ones take nothing.
 	there, back map[gossip.NodeID][][]byte
@@ -39,7 +40,7 @@ type world struct {
 	// accounts are what the homes know of this sender, by node; grants go back in order.
 	accounts map[gossip.NodeID]*Accounts
 	// moving is the marker of the core that is out.
-	moving strategy.Token
+	moving protocol.Token
 	acked  bool
 	trace  []string
 }
@@ -64,8 +65,8 @@ func newWorld(t *rapid.T) *world {
 	w.inc = &Incarnation{
 		Self: self, Links: w, Ctx: context.Background(), Work: &sync.WaitGroup{},
 		Accounts: w.accounts[self],
-		Need:     func(strategy.ShardID) {}, Misrouted: func(strategy.ShardID, strategy.Token) {},
-		Acked: func(_ gossip.NodeID, _ strategy.ShardID, token strategy.Token) {
+		Need:     func(strategy.ShardID) {}, Misrouted: func(strategy.ShardID, protocol.Token) {},
+		Acked: func(_ gossip.NodeID, _ strategy.ShardID, token protocol.Token) {
 			w.acked = w.acked || token == w.moving
 		},
 	}
@@ -80,7 +81,7 @@ func (w *world) note(format string, args ...any) {
 
 // These make world the router's inner and links.
 
-func (w *world) Publish(strategy.ShardID, strategy.Token) bool { return false }
+func (w *world) Publish(strategy.ShardID, protocol.Token) bool { return false }
 func (w *world) Hide(strategy.ShardID)                         {}
 func (w *world) Deliver(_ gossip.NodeID, frame []byte) (bool, error) {
 	q, err := frames.ParseRequest(frame)
@@ -195,7 +196,7 @@ func (w *world) arrive(n gossip.NodeID) {
 			return
 		}
 		w.note("%d refuses %d", n, binary.BigEndian.Uint64(q.Payload))
-		w.back[n] = append(w.back[n], frames.AppendRefused(nil, strategy.Token{}, f))
+		w.back[n] = append(w.back[n], frames.AppendRefused(nil, protocol.Token{}, f))
 	case frames.KindMarker:
 		m, err := frames.ParseMarker(f)
 		if err != nil {
@@ -259,7 +260,7 @@ func (w *world) place(n gossip.NodeID) {
 		return
 	}
 	w.seq++
-	w.owner, w.token = n, strategy.Token{Term: 1, Seq: w.seq}
+	w.owner, w.token = n, protocol.Token{Term: 1, Seq: w.seq}
 	w.note("placed at %d", n)
 	w.r.OpenRoute(w.inc, 0, n, w.token)
 }
@@ -267,25 +268,25 @@ func (w *world) place(n gossip.NodeID) {
 // begin closes the route for a move; finish ends the move when the marker was
 // answered.
 func (w *world) begin() {
-	if w.owner == 0 || w.moving != (strategy.Token{}) {
+	if w.owner == 0 || w.moving != (protocol.Token{}) {
 		return
 	}
 	w.seq++
-	w.moving, w.acked = strategy.Token{Term: 1, Seq: w.seq}, false
+	w.moving, w.acked = protocol.Token{Term: 1, Seq: w.seq}, false
 	w.note("begin, marker %v to %d", w.moving, w.owner)
 	w.r.CloseRoute(w.inc, 0, w.owner, w.moving)
 }
 
 func (w *world) finish(n gossip.NodeID) {
 	switch {
-	case w.moving == (strategy.Token{}):
+	case w.moving == (protocol.Token{}):
 		return
 	case w.owner == 0 || w.down[w.owner]:
 	case !w.acked:
 		w.r.ResendMarker(w.inc, 0, w.owner, w.moving)
 		return
 	}
-	w.moving, w.owner = strategy.Token{}, 0
+	w.moving, w.owner = protocol.Token{}, 0
 	w.place(n)
 }
 
@@ -375,71 +376,60 @@ func routeKeepsOrder(t *testing.T) {
 	})
 }
 
-// What was refused together goes back together, in order.
-func TestRefusedMessagesGoToTheNewHomeInOrder(t *testing.T) {
+// checkAllTaken plays events on a shard at node 2, and checks that all messages reach entities
+// afterwards.
+func checkAllTaken(t *testing.T, messages int, play func(w *world)) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		w.place(2)
-		for range 10 {
-			w.send()
-		}
-		for range 4 {
-			w.arrive(2)
-		}
-		w.abandon()
+		play(w)
 		w.drain()
-		if len(w.taken) != 10 {
-			t.Fatalf("%d of 10 taken: %v", len(w.taken), w.trace)
+		if len(w.taken) != messages {
+			t.Fatalf("%d of %d taken: %v", len(w.taken), messages, w.trace)
 		}
 	})
 }
 
-// The shard is placed anew at the very node that refuses, while the refusals are
-// on their way: what waits must wait for them.
-func TestRefusedMessagesGoBackToTheSameHomeInOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		w.place(2)
-		for range 10 {
-			w.send()
-		}
+func (w *world) repeat(times int, f func()) {
+	for range times {
+		f()
+	}
+}
+
+// TestRefusedMessagesGoToTheNewHomeInOrder checks messages that a home refuses because its shard
+// has ended: they are sent again, in order.
+func TestRefusedMessagesGoToTheNewHomeInOrder(t *testing.T) {
+	checkAllTaken(t, 10, func(w *world) {
+		w.repeat(10, w.send)
+		w.repeat(4, func() { w.arrive(2) })
 		w.abandon()
-		for range 10 {
-			w.arrive(2)
-		}
+	})
+}
+
+// TestRefusedMessagesGoBackToTheSameHomeInOrder checks a shard that is placed anew at the very
+// node that refuses, while the refusals are in flight: later messages must wait for these.
+func TestRefusedMessagesGoBackToTheSameHomeInOrder(t *testing.T) {
+	checkAllTaken(t, 11, func(w *world) {
+		w.repeat(10, w.send)
+		w.abandon()
+		w.repeat(10, func() { w.arrive(2) })
 		w.answer(2)
 		w.send()
 		w.place(2)
-		w.drain()
-		if len(w.taken) != 11 {
-			t.Fatalf("%d of 11 taken: %v", len(w.taken), w.trace)
-		}
 	})
 }
 
-// A coordinator that has just taken office moves a shard without a Begin for this node,
-// of which it has not heard yet: the route turns while messages are on their way to the
-// old home, which refuses them. They go to the new one, in order (seed 1000340 of the
-// simulator's TestOrderly).
+// TestTurnedRouteLosesNothing checks a route that turns while messages are in flight to the old
+// home, which refuses them: they go to the new one, in order. A coordinator that has just been
+// elected moves a shard without a Begin for a node whose region has not registered with it
+// (seed 1000340 of the simulator's TestOrderly).
 func TestTurnedRouteLosesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		w.place(2)
-		for range 5 {
-			w.send()
-		}
-		for range rapid.IntRange(0, 5).Draw(t, "taken") {
-			w.arrive(2)
-		}
+	checkAllTaken(t, 7, func(w *world) {
+		w.repeat(5, w.send)
+		w.repeat(rapid.IntRange(0, 5).Draw(w.t, "taken"), func() { w.arrive(2) })
 		w.abandon()
-		w.place(rapid.SampledFrom([]gossip.NodeID{1, 3}).Draw(t, "to"))
-		for range 2 {
-			w.send()
-		}
-		w.drain()
-		if len(w.taken) != 7 {
-			t.Fatalf("%d of 7 taken: %v", len(w.taken), w.trace)
-		}
+		w.place(rapid.SampledFrom([]gossip.NodeID{1, 3}).Draw(w.t, "to"))
+		w.repeat(2, w.send)
 	})
 }
 

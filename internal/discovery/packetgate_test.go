@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -174,4 +175,18 @@ func FuzzPacketGate(f *testing.F) {
 			t.Errorf("%d bytes pass", len(data))
 		}
 	})
+}
+
+// TestForgedDatagramsHaveOurLabel: otherwise the attacks that forge makes would fail at the
+// label, and show nothing.
+func TestForgedDatagramsHaveOurLabel(t *testing.T) {
+	d := &Discovery{cfg: &Config{Cluster: "billing"}}
+	body := forge.Message(kindNack, map[string]any{"SeqNo": 1})
+	got, err := unwrapPacket(forge.Labelled("billing", body), d.memberlistConfig().Label, nil)
+	if err != nil || !bytes.Equal(got, body) {
+		t.Errorf("unwrapped to %x, %v", got, err)
+	}
+	if _, err := unwrapPacket(forge.Labelled("other", body), d.memberlistConfig().Label, nil); err == nil {
+		t.Error("the label of another cluster was accepted")
+	}
 }

@@ -64,18 +64,27 @@ func (m *Marks[P]) Accept(p P, k uint64) Verdict {
 	return Raised
 }
 
-// evictOldest removes the oldest mark that is not live. Live ones go to the end of the order.
-func (m *Marks[P]) evictOldest() bool {
-	for range len(m.order) {
-		p := m.order[0]
-		m.order = m.order[1:]
-		if !m.live(p) {
-			delete(m.newest, p)
-			return true
-		}
-		m.order = append(m.order, p)
+// evictOldest removes the oldest mark that is not live.
+func (m *Marks[P]) evictOldest() (ok bool) {
+	var gone P
+	if m.order, gone, ok = EvictOldest(m.order, m.live); ok {
+		delete(m.newest, gone)
 	}
-	return false
+	return ok
+}
+
+// EvictOldest removes the first key of order that is not live. The live ones before it go to
+// the end. It reports false if all are live.
+func EvictOldest[K any](order []K, live func(K) bool) (rest []K, gone K, ok bool) {
+	for range len(order) {
+		k := order[0]
+		order = order[1:]
+		if !live(k) {
+			return order, k, true
+		}
+		order = append(order, k)
+	}
+	return order, gone, false
 }
 
 // Len returns the number of processes in the table.

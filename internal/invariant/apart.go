@@ -67,11 +67,13 @@ func (h *Hosting) Apart(side func(cluster uint64) int, grace time.Duration) {
 	h.side, h.grace = side, grace
 }
 
-func (h *Hosting) sideOf(node gossip.NodeID) int {
+func (h *Hosting) sideOf(node gossip.NodeID) int { return h.sideOfCluster(h.members.Cluster(node)) }
+
+func (h *Hosting) sideOfCluster(cluster uint64) int {
 	if h.side == nil {
 		return 0
 	}
-	return h.side(h.members.Cluster(node))
+	return h.side(cluster)
 }
 
 // bound is the token that the shards of a cluster must exceed from a view on.
@@ -108,7 +110,7 @@ func (x *hosting) boundAbove(t protocol.Token, cluster uint64, view gossip.Epoch
 // Outdated returns a live instance at a member with a token below those of a cluster that
 // its own has absorbed.
 func (h *Hosting) Outdated() (s protocol.ShardID, node gossip.NodeID, found bool) {
-	for id, x := range h.shards { // any one will do for a retry
+	for id, x := range h.shards { // order-free: callers ask again until there is none
 		for _, i := range x.live {
 			if _, low := x.boundAbove(i.token, h.members.Cluster(i.node), math.MaxUint64); low && h.members.Member(i.node) {
 				return id, i.node, true

@@ -33,11 +33,10 @@ type shardToken struct {
 	side  int
 }
 
-// hosting is one shard. top holds the highest token by side, tops by cluster, and bounds those
-// of absorbed clusters.
+// hosting is one shard. tops holds the highest token by cluster, and bounds those of absorbed
+// clusters.
 type hosting struct {
 	live   []instance
-	top    map[int]protocol.Token
 	tops   map[uint64]protocol.Token
 	bounds []bound
 }
@@ -55,7 +54,7 @@ func NewHosting(m *Membership) *Hosting {
 func (h *Hosting) shard(s protocol.ShardID) *hosting {
 	x := h.shards[s]
 	if x == nil {
-		x = &hosting{top: map[int]protocol.Token{}, tops: map[uint64]protocol.Token{}}
+		x = &hosting{tops: map[uint64]protocol.Token{}}
 		h.shards[s] = x
 	}
 	return x
@@ -76,13 +75,12 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 		x.live = append(x.live, instance{node, t})
 		return h.single(at, s, x)
 	}
-	if top := x.top[side]; !top.Less(t) {
+	if top := h.topOf(x, side); !top.Less(t) {
 		return broken("S7", at, "shard %d starts at %v with token %v, not above %v", s, node, t, top)
 	}
 	if b, low := x.boundAbove(t, h.members.Cluster(node), view); low {
 		return broken("S7", at, "shard %d starts at %v with token %v, not above %v of the cluster that was absorbed", s, node, t, b.token)
 	}
-	x.top[side] = t
 	cluster := h.members.Cluster(node)
 	x.tops[cluster] = x.tops[cluster].Max(t)
 	for _, o := range x.live {
@@ -98,6 +96,16 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 	}
 	x.live = append(x.live, instance{node, t})
 	return h.single(at, s, x)
+}
+
+// topOf returns the highest token under which a shard was started in the clusters of a side.
+func (h *Hosting) topOf(x *hosting, side int) (top protocol.Token) {
+	for cluster, t := range x.tops { // order-free: a maximum
+		if h.sideOfCluster(cluster) == side {
+			top = top.Max(t)
+		}
+	}
+	return top
 }
 
 // Stopped records that a node no longer hosts a shard.

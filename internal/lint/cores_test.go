@@ -11,6 +11,9 @@ import (
 // cores are the packages that hold pure, single-threaded state machines.
 var cores = []string{
 	"crdt",
+	"internal/crdt/canonical",
+	"internal/crdt/dots",
+	"internal/crdt/shared",
 	"internal/core/view",
 	"internal/core/replication",
 	"internal/core/protocol",

@@ -1,8 +1,10 @@
 package lint
 
 import (
+	"bytes"
 	"go/ast"
 	"go/token"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -94,24 +96,22 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
-// TestMutantsLiveInTestsOnly keeps planted bugs out of shipped code: production
-// code may read a field named mutant, and never sets it.
-func TestMutantsLiveInTestsOnly(t *testing.T) {
+// TestSourcesHaveNoPlantedBugs keeps planted bugs out of shipped code, the simulator
+// included: they are patches under testdata, and only tests and patched copies switch them on.
+func TestSourcesHaveNoPlantedBugs(t *testing.T) {
+	word := regexp.MustCompile(`(?i)mutant|blunder|planted`)
+	tag := regexp.MustCompile(`(?m)^//go:build planted$`)
 	for _, f := range tree(t) {
-		if f.test {
+		if f.pkg == "internal/planted" || in(f.pkg, "internal/lint") {
 			continue
 		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			assign, ok := n.(*ast.AssignStmt)
-			if !ok {
-				return true
+		if at := word.FindIndex(f.src); !f.test && at != nil {
+			t.Errorf("%s:%d: a source speaks of planted bugs", f.path, 1+bytes.Count(f.src[:at[0]], []byte("\n")))
+		}
+		for _, spec := range f.ast.Imports {
+			if spec.Path.Value == `"`+module+`/internal/planted"` && !(f.test && tag.Match(f.src)) {
+				t.Errorf("%s:%d: only tests with the tag planted import internal/planted", f.path, f.line(spec))
 			}
-			for _, lhs := range assign.Lhs {
-				if sel, ok := lhs.(*ast.SelectorExpr); ok && sel.Sel.Name == "mutant" {
-					t.Errorf("%s:%d: a mutant is set outside a test", f.path, f.line(assign))
-				}
-			}
-			return true
-		})
+		}
 	}
 }

@@ -18,7 +18,7 @@ func TestTheOnlyContactPointIsFoundWhenItRestarts(t *testing.T) {
 				inBubble(t, func(c *cluster) {
 					addrs := memAddrs(3)
 					cfg := lanConfig()
-					cfg.Clock, cfg.ContactPoints, cfg.BootstrapExpect = testConfig().Clock, addrs[:1], 1
+					cfg.Clock, cfg.Join, cfg.BootstrapExpect = testConfig().Clock, addrs[:1], 1
 					cfg.NoDiscovery = !discovery
 					for _, a := range addrs {
 						c.add(a, cfg)
@@ -63,9 +63,9 @@ func TestAClusterThatFallsSilentIsNotForgottenImmediately(t *testing.T) {
 	w.cut = func(a, b string) bool { return silent }
 	w.full = true
 	all := addrsOf(2)
-	member := w.start(0, all[1], Config{Bootstrap: true, ContactPoints: all[:1]})
+	member := w.start(0, all[1], Config{Bootstrap: true, Join: all[:1]})
 	w.run(time.Second)
-	n := w.start(0, all[0], Config{ContactPoints: all[:1], BootstrapExpect: 1})
+	n := w.start(0, all[0], Config{Join: all[:1], BootstrapExpect: 1})
 	w.run(10 * time.Second)
 	if n.view != nil || member.view == nil || len(w.formed) != 1 {
 		t.Fatalf("formed %v", w.formed)
@@ -87,9 +87,9 @@ func TestListsOfOtherNodesDoNotRaiseTheExpectedNumber(t *testing.T) {
 	w := newTown(t, 1)
 	all := addrsOf(9)
 	for _, addr := range all[:3] {
-		w.start(0, addr, Config{ContactPoints: all[:3]})
+		w.start(0, addr, Config{Join: all[:3]})
 	}
-	w.start(0, all[3], Config{ContactPoints: all}) // started later, with a longer list
+	w.start(0, all[3], Config{Join: all}) // started later, with a longer list
 	w.run(10 * time.Second)
 	w.oneCluster()
 }
@@ -103,9 +103,9 @@ func TestAFloorOfAnotherNodeIsBounded(t *testing.T) {
 	} {
 		w := newTown(t, 1)
 		all := addrsOf(3)
-		w.start(0, all[0], Config{ContactPoints: all, MinGeneration: test.own})
+		w.start(0, all[0], Config{Join: all, MinGeneration: test.own})
 		for _, addr := range all[1:] {
-			w.start(0, addr, Config{ContactPoints: all, MinGeneration: test.others})
+			w.start(0, addr, Config{Join: all, MinGeneration: test.others})
 		}
 		w.run(5 * time.Second)
 		w.oneCluster()
@@ -128,7 +128,7 @@ func TestANewDiskKeepsTheOrigin(t *testing.T) {
 			w := newTown(t, seed)
 			all := addrsOf(3)
 			for i, addr := range all {
-				w.start(0, addr, Config{ContactPoints: all, Origin: test.files[i]})
+				w.start(0, addr, Config{Join: all, Origin: test.files[i]})
 			}
 			w.run(5 * time.Second)
 			w.oneCluster()

@@ -67,14 +67,14 @@ func certificates(t *testing.T, nodes int) []*transport.Certificates {
 func TestCertificates(t *testing.T) {
 	addrs := freeAddrs(t, 4)
 	own, other := certificates(t, 2), certificates(t, 1)
-	a := startTCP(t, addrs[0], Config{ContactPoints: addrs[:2], Certificates: own[0]})
-	b := startTCP(t, addrs[1], Config{ContactPoints: addrs[:2], Certificates: own[1]})
+	a := startTCP(t, addrs[0], Config{Join: addrs[:2], Certificates: own[0]})
+	b := startTCP(t, addrs[1], Config{Join: addrs[:2], Certificates: own[1]})
 	ms := []*member{a, b}
 	eventually(t, 10*time.Second, "one view of 2", func() bool { return agree(ms) })
-	foreign := startTCP(t, addrs[2], Config{ContactPoints: addrs[:2], Certificates: other[0]})
-	bare := startTCP(t, addrs[3], Config{ContactPoints: addrs[:2]})
-	told(t, foreign, "contact point does not answer", addrs[0])
-	told(t, bare, "contact point does not answer", addrs[0])
+	foreign := startTCP(t, addrs[2], Config{Join: addrs[:2], Certificates: other[0]})
+	bare := startTCP(t, addrs[3], Config{Join: addrs[:2]})
+	awaitLog(t, foreign, "contact point does not answer", addrs[0])
+	awaitLog(t, bare, "contact point does not answer", addrs[0])
 	if len(a.View().Members) != 2 {
 		t.Error("one of them was admitted")
 	}

@@ -33,7 +33,7 @@ func TestARejectingFirewall(t *testing.T) {
 			inBubble(t, func(c *cluster) {
 				addrs := memAddrs(5)
 				for _, a := range addrs {
-					c.add(a, Config{ContactPoints: addrs, CrashEvidence: level})
+					c.add(a, Config{Join: addrs, CrashEvidence: level})
 				}
 				ms := c.nodes
 				c.settled(5*time.Second, ms...)
@@ -82,7 +82,7 @@ func TestPartedLineagesEndInOne(t *testing.T) {
 						select {
 						case <-m.Over():
 							_ = m.Close()
-							ms[i] = c.add(m.addr, Config{ContactPoints: addrs})
+							ms[i] = c.add(m.addr, Config{Join: addrs})
 						default:
 						}
 					}
@@ -161,7 +161,7 @@ func TestAFalseAlarmRemovesNoMember(t *testing.T) {
 
 // All but one lose power at the same time. Nothing proves it, so the survivor waits for
 // an oracle.
-func TestAnOracleSpeaksForHostsWithoutPower(t *testing.T) {
+func TestAnOracleConfirmsHostsWithoutPower(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(3)
 		known := make(chan struct{})
@@ -174,7 +174,7 @@ func TestAnOracleSpeaksForHostsWithoutPower(t *testing.T) {
 			}
 		}
 		for _, a := range addrs {
-			c.add(a, Config{ContactPoints: addrs, Oracle: oracle})
+			c.add(a, Config{Join: addrs, Oracle: oracle})
 		}
 		ms := c.nodes
 		c.settled(5*time.Second, ms...)
@@ -214,8 +214,8 @@ func TestReformingAfterLateProofs(t *testing.T) {
 			t.Error("it holds a lease")
 		}
 		_ = ms[0].Close()
-		a := c.add(memAddrs(3)[0], Config{ContactPoints: memAddrs(3)})
-		b := c.add(memAddrs(3)[1], Config{ContactPoints: memAddrs(3)})
+		a := c.add(memAddrs(3)[0], Config{Join: memAddrs(3)})
+		b := c.add(memAddrs(3)[1], Config{Join: memAddrs(3)})
 		c.settled(5*time.Second, a, b)
 	})
 }
@@ -282,7 +282,7 @@ func TestStatusIsJSON(t *testing.T) {
 
 func TestCloseIsQuietAndFinal(t *testing.T) {
 	inBubble(t, func(c *cluster) {
-		m := c.add("10.0.0.1:7101", Config{ContactPoints: []string{"10.0.0.9:7101"}})
+		m := c.add("10.0.0.1:7101", Config{Join: []string{"10.0.0.9:7101"}})
 		pass(time.Second)
 		waiting := make(chan error)
 		go func() { waiting <- m.WaitUp(context.Background()) }()

@@ -22,7 +22,7 @@ type walk struct {
 	log   []string
 }
 
-func (w *walk) say(format string, args ...any) {
+func (w *walk) logf(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf("%v ", time.Since(w.start))+fmt.Sprintf(format, args...))
 }
 
@@ -32,18 +32,18 @@ func (w *walk) fault() {
 	m := w.at[addr]
 	switch what := w.rng.IntN(10); {
 	case what < 3:
-		w.say("crash %s", addr)
+		w.logf("crash %s", addr)
 		w.crash(m)
 		_ = m.Close()
 		w.after(addr)
 	case what < 5:
 		d := time.Duration(w.rng.Int64N(int64(4 * time.Second)))
-		w.say("pause %s for %v", addr, d)
+		w.logf("pause %s for %v", addr, d)
 		w.net.Pause(addr)
 		pass(d)
 		w.net.Resume(addr)
 	case what < 6:
-		w.say("close %s", addr)
+		w.logf("close %s", addr)
 		_ = m.Close()
 		w.after(addr)
 	case what < 8:
@@ -51,7 +51,7 @@ func (w *walk) fault() {
 		k := 1 + w.rng.IntN(len(w.addrs)-1)
 		w.rng.Shuffle(len(w.addrs), func(i, j int) { w.addrs[i], w.addrs[j] = w.addrs[j], w.addrs[i] })
 		d := time.Duration(w.rng.Int64N(int64(8 * time.Second)))
-		w.say("split %v from %v for %v", w.addrs[:k], w.addrs[k:], d)
+		w.logf("split %v from %v for %v", w.addrs[:k], w.addrs[k:], d)
 		w.net.Split(cut, w.addrs[:k], w.addrs[k:])
 		w.wait(d)
 		w.net.Heal()
@@ -61,7 +61,7 @@ func (w *walk) fault() {
 			return
 		}
 		d := time.Duration(w.rng.Int64N(int64(5 * time.Second)))
-		w.say("nothing gets from %s to %s for %v", addr, other, d)
+		w.logf("nothing gets from %s to %s for %v", addr, other, d)
 		w.net.SetPath(addr, other, transport.Path{Cut: transport.Dropped})
 		w.wait(d)
 		w.net.SetPath(addr, other, transport.Path{Latency: 200 * time.Microsecond})
@@ -71,20 +71,20 @@ func (w *walk) fault() {
 // after starts a new incarnation at addr in a while.
 func (w *walk) after(addr string) {
 	pass(time.Duration(w.rng.Int64N(int64(2 * time.Second))))
-	w.at[addr] = w.add(addr, Config{ContactPoints: memAddrs(len(w.addrs))})
-	w.say("start %s as %v", addr, w.at[addr].Self().ID)
+	w.at[addr] = w.add(addr, Config{Join: memAddrs(len(w.addrs))})
+	w.logf("start %s as %v", addr, w.at[addr].Self().ID)
 }
 
-// wait lets time pass, checks, and replaces incarnations that are over.
+// wait advances time, checks, and replaces incarnations that have ended.
 func (w *walk) wait(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); pass(10 * time.Millisecond) {
 		w.check()
 		for _, addr := range memAddrs(len(w.addrs)) {
 			select {
 			case <-w.at[addr].Over():
-				w.say("over: %s", addr)
+				w.logf("over: %s", addr)
 				_ = w.at[addr].Close()
-				w.at[addr] = w.add(addr, Config{ContactPoints: memAddrs(len(w.addrs))})
+				w.at[addr] = w.add(addr, Config{Join: memAddrs(len(w.addrs))})
 			default:
 			}
 		}

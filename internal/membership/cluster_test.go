@@ -15,8 +15,8 @@ import (
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// cluster is a set of real nodes on a network in memory, in a bubble of
-// testing/synctest: time is virtual, and passes when nothing is left to do.
+// cluster is a set of real nodes on a network in memory, in a bubble of testing/synctest:
+// time is virtual, and advances when all goroutines wait.
 type cluster struct {
 	t      *testing.T
 	net    *transport.Network
@@ -54,9 +54,9 @@ func (c *cluster) close() {
 	}
 }
 
-// pass lets virtual time pass.
+// pass advances virtual time.
 func pass(d time.Duration) {
-	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due at once
+	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due immediately
 		<-time.After(d)
 	}
 }
@@ -75,13 +75,13 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	c.lastID++
 	if cfg.Clock == nil {
 		test := testConfig()
-		test.ContactPoints, test.Bootstrap, test.BootstrapExpect = cfg.ContactPoints, cfg.Bootstrap, cfg.BootstrapExpect
+		test.Join, test.Bootstrap, test.BootstrapExpect = cfg.Join, cfg.Bootstrap, cfg.BootstrapExpect
 		test.Partition, test.MinGeneration, test.Logger = cfg.Partition, cfg.MinGeneration, cfg.Logger
 		test.ForeignClusters, test.LeastGeneration = cfg.ForeignClusters, cfg.LeastGeneration
 		test.Handlers, test.Oracle, test.CrashEvidence, test.NoDiscovery = cfg.Handlers, cfg.Oracle, cfg.CrashEvidence, cfg.NoDiscovery
 		cfg = test
 	}
-	if len(cfg.ContactPoints) == 1 && !cfg.Bootstrap && cfg.BootstrapExpect == 0 {
+	if len(cfg.Join) == 1 && !cfg.Bootstrap && cfg.BootstrapExpect == 0 {
 		cfg.BootstrapExpect = 1 // the node there may form by itself
 	}
 	cfg.Name = addr
@@ -112,7 +112,7 @@ func (c *cluster) formWith(n int, cfg Config) []*member {
 	c.t.Helper()
 	addrs := memAddrs(n)
 	for _, a := range addrs {
-		cfg.ContactPoints = addrs
+		cfg.Join = addrs
 		c.add(a, cfg)
 	}
 	c.settled(10*time.Second, c.nodes...)
@@ -223,7 +223,7 @@ func TestLateNodesJoin(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
 		for i := range 3 {
-			m := c.add(fmt.Sprintf("10.0.1.%d:7101", i), Config{ContactPoints: memAddrs(3)})
+			m := c.add(fmt.Sprintf("10.0.1.%d:7101", i), Config{Join: memAddrs(3)})
 			ms = append(ms, m)
 			t.Logf("joined after %v", c.settled(5*time.Second, ms...))
 		}
@@ -362,7 +362,7 @@ func TestRestartAtTheSameAddress(t *testing.T) {
 		for range 3 {
 			first, rest := leader(ms)
 			c.crash(first)
-			again := c.add(first.addr, Config{ContactPoints: memAddrs(3)})
+			again := c.add(first.addr, Config{Join: memAddrs(3)})
 			ms = append(rest, again)
 			t.Logf("in again after %v", c.settled(5*time.Second, ms...))
 			pass(time.Second)
@@ -420,7 +420,7 @@ func (c *cluster) restarted(m *member, most time.Duration) *member {
 		return m
 	}
 	_ = m.Close()
-	return c.add(m.addr, Config{ContactPoints: memAddrs(5)})
+	return c.add(m.addr, Config{Join: memAddrs(5)})
 }
 
 func TestAPauseCostsNothing(t *testing.T) {

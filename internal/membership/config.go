@@ -21,9 +21,8 @@ import (
 // Config configures a node. The zero value is valid: a cluster of one on a free port of the
 // loopback interface.
 //
-// The first fields are settings of peerage.Config, which documents them; ContactPoints and
-// ContactFunc are Join and JoinFunc there. Durations and counts that are zero take the
-// defaults named there.
+// The first fields are settings of peerage.Config, with its names and defaults; they are
+// documented there.
 type Config struct {
 	Name              string
 	Cluster           string
@@ -32,8 +31,8 @@ type Config struct {
 	Roles             []string
 	AppVersion        string
 	Metadata          map[string]string
-	ContactPoints     []string
-	ContactFunc       func(ctx context.Context) ([]string, error)
+	Join              []string
+	JoinFunc          func(ctx context.Context) ([]string, error)
 	Resolver          gossip.Resolver
 	Bootstrap         bool
 	BootstrapExpect   int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,11 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/transport"
 )
+
+// problem is an invalid setting as Check reports it.
+type problem struct{ setting, value, why string }
+
+func (p problem) String() string { return p.setting + " = " + p.value + ": " + p.why }
 
 func TestValidateNamesEveryProblem(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -37,26 +43,26 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"wildcard":      {Config{Bootstrap: true, Listen: "0.0.0.0:7101", InsecureTransport: true}, []string{`Advertise = ""`}},
 		"wildcard told": {Config{Bootstrap: true, Listen: ":7101", Advertise: "10.0.0.1:7101", InsecureTransport: true}, nil},
 		"advertise":     {Config{Bootstrap: true, Advertise: "0.0.0.0:1"}, []string{`Advertise = "0.0.0.0:1"`}},
-		"contact":       {Config{ContactPoints: []string{"127.0.0.1:7101", "127.0.0.1", "h:0"}, BootstrapExpect: 2}, []string{`ContactPoints = "127.0.0.1"`, `ContactPoints = "h:0"`}},
-		"expect":        {Config{ContactPoints: []string{"127.0.0.1:1"}, BootstrapExpect: 3}, []string{`BootstrapExpect = 3`}},
-		"expect, names": {Config{ContactPoints: []string{"h:1"}, BootstrapExpect: 3}, nil},
-		"srv":           {Config{ContactPoints: []string{"srv:_peerage._tcp.example"}, BootstrapExpect: 2}, nil},
-		"bad srv":       {Config{ContactPoints: []string{"srv:", "srv:a.example:7101"}, BootstrapExpect: 2}, []string{`ContactPoints = "srv:"`, `ContactPoints = "srv:a.example:7101"`}},
-		"no list":       {Config{Listen: "127.0.0.1:7101"}, []string{`ContactPoints = 0`}},
+		"contact":       {Config{Join: []string{"127.0.0.1:7101", "127.0.0.1", "h:0"}, BootstrapExpect: 2}, []string{`Join = "127.0.0.1"`, `Join = "h:0"`}},
+		"expect":        {Config{Join: []string{"127.0.0.1:1"}, BootstrapExpect: 3}, []string{`BootstrapExpect = 3`}},
+		"expect, names": {Config{Join: []string{"h:1"}, BootstrapExpect: 3}, nil},
+		"srv":           {Config{Join: []string{"srv:_peerage._tcp.example"}, BootstrapExpect: 2}, nil},
+		"bad srv":       {Config{Join: []string{"srv:", "srv:a.example:7101"}, BootstrapExpect: 2}, []string{`Join = "srv:"`, `Join = "srv:a.example:7101"`}},
+		"no list":       {Config{Listen: "127.0.0.1:7101"}, []string{`Join = 0`}},
 		"told to form":  {Config{Listen: "127.0.0.1:7101", Bootstrap: true}, nil},
-		"known by NAT":  {Config{Advertise: "127.0.0.1:7101"}, []string{`ContactPoints = 0`}},
+		"known by NAT":  {Config{Advertise: "127.0.0.1:7101"}, []string{`Join = 0`}},
 		"has met some":  {Config{Listen: "127.0.0.1:7101", FormerMembers: []string{"127.0.0.1:7102"}}, nil},
 		"met too many":  {Config{FormerMembers: make([]string, 1025)}, []string{`FormerMembers = 1025`}},
-		"names alone":   {Config{ContactPoints: []string{"h:1", "i:1", "j:1"}}, []string{`BootstrapExpect = 0`}},
-		"one name":      {Config{ContactPoints: []string{"h:1"}, BootstrapExpect: 1}, nil},
-		"function":      {Config{ContactFunc: func(context.Context) ([]string, error) { return nil, nil }}, []string{`BootstrapExpect = 0`}},
-		"one address":   {Config{ContactPoints: []string{"127.0.0.1:1", "127.0.0.1:1"}}, []string{`BootstrapExpect = 0`}},
-		"the one forms": {Config{ContactPoints: []string{"127.0.0.1:1"}, BootstrapExpect: 1}, nil},
-		"three":         {Config{ContactPoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}}, nil},
-		"one of three":  {Config{ContactPoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, BootstrapExpect: 1}, []string{`BootstrapExpect = 1`}},
-		"half of four": {Config{ContactPoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"}, BootstrapExpect: 2},
+		"names alone":   {Config{Join: []string{"h:1", "i:1", "j:1"}}, []string{`BootstrapExpect = 0`}},
+		"one name":      {Config{Join: []string{"h:1"}, BootstrapExpect: 1}, nil},
+		"function":      {Config{JoinFunc: func(context.Context) ([]string, error) { return nil, nil }}, []string{`BootstrapExpect = 0`}},
+		"one address":   {Config{Join: []string{"127.0.0.1:1", "127.0.0.1:1"}}, []string{`BootstrapExpect = 0`}},
+		"the one forms": {Config{Join: []string{"127.0.0.1:1"}, BootstrapExpect: 1}, nil},
+		"three":         {Config{Join: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}}, nil},
+		"one of three":  {Config{Join: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, BootstrapExpect: 1}, []string{`BootstrapExpect = 1`}},
+		"half of four": {Config{Join: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"}, BootstrapExpect: 2},
 			[]string{`BootstrapExpect = 2`}},
-		"two of three": {Config{ContactPoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, BootstrapExpect: 2}, nil},
+		"two of three": {Config{Join: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, BootstrapExpect: 2}, nil},
 		"members":      {Config{Members: 1000}, nil},
 		"many members": {Config{Members: 3000}, []string{`Members = 3000`}},
 		"lease":        {Config{Lease: 300 * time.Millisecond}, []string{`Lease = 300ms`}},
@@ -91,20 +97,24 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 			[]string{`DriftPPM`, `Lease`, `Listen`, `Name`}},
 	} {
 		err := test.cfg.Validate()
-		var problems []Problem
-		var ce *ConfigError
-		if errors.As(err, &ce) {
-			problems = ce.Problems
+		var problems []problem
+		test.cfg.Check(func(setting, value, why string) { problems = append(problems, problem{setting, value, why}) })
+		slices.SortStableFunc(problems, func(a, b problem) int { return strings.Compare(a.setting, b.setting) })
+		if (err != nil) != (len(problems) > 0) || err != nil && !errors.Is(err, ErrSettings) {
+			t.Errorf("%s: Validate returns %v, Check reports %v", name, err, problems)
 		}
 		if len(problems) != len(test.want) {
 			t.Errorf("%s: %d problems, want %d: %v", name, len(problems), len(test.want), err)
 			continue
 		}
 		for i, p := range problems {
+			if err != nil && !strings.Contains(err.Error(), p.String()) {
+				t.Errorf("%s: problem %q is missing in %v", name, p, err)
+			}
 			if !strings.HasPrefix(p.String(), test.want[i]) {
 				t.Errorf("%s: problem %d is %q, want prefix %q", name, i, p, test.want[i])
 			}
-			if p.Why == "" {
+			if p.why == "" {
 				t.Errorf("%s: problem %d does not say why", name, i)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -15,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
-// logBook holds a node's log.
+// logBook is a log that tests read.
 type logBook struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -27,7 +26,7 @@ func (l *logBook) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-func (l *logBook) lines(part string) (n int) {
+func (l *logBook) count(part string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.out.String()) {
@@ -43,7 +42,7 @@ func TestDatagramsThatAreNotOurs(t *testing.T) {
 	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{1}, 32)}} {
 		t.Run(fmt.Sprintf("%d keys", len(keys)), func(t *testing.T) {
 			var book logBook
-			n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true, SecretKeys: keys, Logger: slog.New(slog.NewTextHandler(&book, nil))})
+			n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true, SecretKeys: keys, Logger: book.logger()})
 			conn, err := net.Dial("udp", n.addr)
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +58,7 @@ func TestDatagramsThatAreNotOurs(t *testing.T) {
 				s := n.Stats()
 				return s.PacketsNotOurs+s.Undecryptable >= before.PacketsNotOurs+100
 			})
-			if lines := book.lines("memberlist: "); lines == 0 || lines > 3*loglimit.Burst {
+			if lines := book.count("memberlist: "); lines == 0 || lines > 3*loglimit.Burst {
 				t.Errorf("%d lines", lines)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -31,7 +31,7 @@
 //
 // # Errors
 //
-//	*ConfigError   Start refused the settings; every problem is named. Fix and start again.
+//	ErrSettings    Start refused the settings; every problem is named. Fix and start again.
 //	ErrNotJoined   the node is in no view yet. Retry after WaitUp.
 //	ErrRemoved     this incarnation has ended. Start a new one.
 //	ErrNoKeys      RotateKeys on a node without encryption. Restart it with SecretKeys.

@@ -55,7 +55,7 @@ func TestIdleLinksBehindARejectingFirewall(t *testing.T) {
 			inBubble(t, func(c *cluster) {
 				addrs := memAddrs(5)
 				for _, a := range addrs {
-					c.add(a, Config{ContactPoints: addrs, CrashEvidence: level, NoDiscovery: true})
+					c.add(a, Config{Join: addrs, CrashEvidence: level, NoDiscovery: true})
 				}
 				c.settled(5*time.Second, c.nodes...)
 				pass(3 * time.Second)

@@ -16,9 +16,9 @@ import (
 // court is an evidence machine with n peers that are members, all connected.
 type court struct {
 	*evidence
-	now   clock.Instant
-	count counters
-	said  []string
+	now      clock.Instant
+	count    counters
+	reported []string
 	// linked holds the Link events for the core, sent the messages to peers.
 	linked []view.Link
 	sent   []outgoing
@@ -32,6 +32,12 @@ func newCourt(n int) *court {
 	c := &court{now: clock.Instant(time.Second)}
 	c.evidence = newEvidence(100, gossip.EvidenceFull, true, time.Second, &c.count)
 	c.authenticated = true
+	c.admitPeers(n)
+	return c
+}
+
+// admitPeers makes peers 1 to n members that are connected both ways.
+func (c *court) admitPeers(n int) {
 	v := &gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 100}}}}
 	for i := range n {
 		p := c.peerOf(i + 1)
@@ -40,8 +46,7 @@ func newCourt(n int) *court {
 		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: gossip.Up})
 	}
 	c.run(func(a *actions) { c.onView(c.now, v, a) })
-	c.said = nil
-	return c
+	c.reported = nil
 }
 
 func (c *court) peerOf(i int) transport.Peer {
@@ -54,12 +59,12 @@ func (c *court) run(do func(*actions)) {
 	for _, ev := range a.core {
 		switch ev := ev.(type) {
 		case view.ProvenDead:
-			c.said = append(c.said, fmt.Sprintf("dead %d: %s", uint64(ev.Subject), ev.Reason))
+			c.reported = append(c.reported, fmt.Sprintf("dead %d: %s", uint64(ev.Subject), ev.Reason))
 			c.certainly = ev.Certain
 		case view.Alive:
-			c.said = append(c.said, fmt.Sprintf("alive %d", uint64(ev.Subject)))
+			c.reported = append(c.reported, fmt.Sprintf("alive %d", uint64(ev.Subject)))
 		case view.Unreachable:
-			c.said = append(c.said, fmt.Sprintf("unreachable %d", len(ev.Nodes)))
+			c.reported = append(c.reported, fmt.Sprintf("unreachable %d", len(ev.Nodes)))
 		case view.Link:
 			c.linked = append(c.linked, ev)
 		}
@@ -69,7 +74,7 @@ func (c *court) run(do func(*actions)) {
 		c.inquired = append(c.inquired, n.ID)
 	}
 	for _, n := range a.oracle {
-		c.said = append(c.said, fmt.Sprintf("oracle %d", uint64(n.ID)))
+		c.reported = append(c.reported, fmt.Sprintf("oracle %d", uint64(n.ID)))
 	}
 }
 
@@ -88,15 +93,15 @@ func (c *court) pass(d time.Duration) {
 func (c *court) expect(t *testing.T, what string, want ...string) {
 	t.Helper()
 	var got []string
-	for _, s := range c.said {
+	for _, s := range c.reported {
 		if !strings.HasPrefix(s, "oracle") || slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(w, "oracle") }) {
 			got = append(got, s)
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: said %q, want %q", what, got, want)
+		t.Errorf("%s: reported %q, want %q", what, got, want)
 	}
-	c.said = nil
+	c.reported = nil
 }
 
 const (
@@ -121,7 +126,7 @@ func TestRefusedTwiceAfterALossProvesACrash(t *testing.T) {
 	c.expect(t, "it answers after all", "alive 1")
 }
 
-func TestWhatProvesNothing(t *testing.T) {
+func TestEventsThatProveNothing(t *testing.T) {
 	for name, do := range map[string]func(*court, transport.Peer){
 		"time-outs": func(c *court, p transport.Peer) {
 			c.on(p, lost, acceptedLost, transport.DialFailed)
@@ -153,7 +158,7 @@ func TestWhatProvesNothing(t *testing.T) {
 	} {
 		c := newCourt(4)
 		do(c, c.peerOf(1))
-		c.said = slices.DeleteFunc(c.said, func(s string) bool { return strings.HasPrefix(s, "unreachable") })
+		c.reported = slices.DeleteFunc(c.reported, func(s string) bool { return strings.HasPrefix(s, "unreachable") })
 		c.expect(t, name)
 	}
 }
@@ -184,7 +189,7 @@ func TestCertainProofsAreNeverTakenBack(t *testing.T) {
 	c.expect(t, "a late frame")
 }
 
-func TestWhenMostLinksBreakAtOnceMoreIsAsked(t *testing.T) {
+func TestMostLinksBreakingTogetherNeedMoreRefusals(t *testing.T) {
 	c := newCourt(3)
 	for i := 1; i <= 2; i++ {
 		c.on(c.peerOf(i), lost, acceptedLost, refused)
@@ -202,7 +207,7 @@ func TestWhenMostLinksBreakAtOnceMoreIsAsked(t *testing.T) {
 }
 
 // Processes that are killed at the same instant end one after the other. The span of
-// refusals, which shows whether the fault is ours, begins with the first of them; each
+// refusals, which shows whether the fault is local, begins with the first of them; each
 // still needs its own refusals.
 func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 	c := newCourt(3)
@@ -222,7 +227,7 @@ func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 		t.Errorf("it looks again after %v", d.Sub(c.now))
 	}
 	c.pass(15 * time.Millisecond)
-	slices.Sort(c.said)
+	slices.Sort(c.reported)
 	c.expect(t, "50 ms after the first refusal", "dead 1: refused", "dead 2: refused", "dead 3: refused")
 
 	c = newCourt(3)
@@ -232,7 +237,7 @@ func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 	c.on(three, lost, acceptedLost, refused, refused)
 	c.pass(10 * time.Millisecond)
 	c.on(three, refused)
-	slices.Sort(c.said)
+	slices.Sort(c.reported)
 	c.expect(t, "refused thrice within 10 ms", "dead 1: refused", "dead 2: refused")
 	c.pass(10 * time.Millisecond)
 	c.expect(t, "and for 20 ms", "dead 3: refused")
@@ -247,7 +252,7 @@ func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 	c.pass(refusalsSpanSuspectSelf - time.Millisecond)
 	c.expect(t, "two more, for less than 50 ms")
 	c.pass(time.Millisecond)
-	slices.Sort(c.said)
+	slices.Sort(c.reported)
 	c.expect(t, "for 50 ms", "dead 2: refused", "dead 3: refused")
 }
 
@@ -268,7 +273,7 @@ func TestTheOracleIsAskedAboutTheUnreachable(t *testing.T) {
 	c.expect(t, "it says so of a node that is connected")
 }
 
-func TestUnreachableIsToldOnChange(t *testing.T) {
+func TestUnreachableIsReportedOnChange(t *testing.T) {
 	c := newCourt(3)
 	c.on(c.peerOf(1), lost)
 	c.pass(unreachableAfter / 2)
@@ -289,7 +294,7 @@ func TestAnEarlyProofIsRepeated(t *testing.T) {
 	p := c.peerOf(5)
 	c.on(p, transport.Connected, transport.Accepted)
 	c.run(func(a *actions) { c.onGoodbye(c.now, p.ID, a) })
-	c.said = nil
+	c.reported = nil
 	v := &gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: p.ID, Addr: p.Addr}, Status: gossip.Joining}}}
 	c.run(func(a *actions) { c.onView(c.now, v, a) })
 	c.expect(t, "the view has it", "dead 5: goodbye")

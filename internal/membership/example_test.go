@@ -25,7 +25,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	b, err := membership.Start(ctx, membership.Config{Name: "b", ContactPoints: []string{a.Self().Addr}, BootstrapExpect: 1})
+	b, err := membership.Start(ctx, membership.Config{Name: "b", Join: []string{a.Self().Addr}, BootstrapExpect: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

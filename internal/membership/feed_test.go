@@ -67,7 +67,7 @@ func expect(t *testing.T, who string, got []string, want ...string) {
 
 // A feed continues over incarnations; a later subscriber receives the state, and no
 // subscriber the events about connections.
-func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
+func TestFeedDeliversTheStateThenChanges(t *testing.T) {
 	f := new(Feed)
 	first, _ := listening(f)
 	for _, ev := range []Event{
@@ -120,7 +120,7 @@ func TestASlowSubscriberDelaysNoOtherAndMissesCounted(t *testing.T) {
 	quick, _ := listening(f)
 	put := func(ev gossip.Event) {
 		f.Put(ev)
-		<-quick // it gets the event, whatever the other does
+		<-quick // it receives the event even if the other subscriber blocks
 	}
 	put(gossip.ViewChanged{View: &gossip.View{Epoch: 1}})
 	<-blocked

@@ -198,8 +198,7 @@ func badTime(l *lab, n int, rule string) time.Duration {
 	return since(left, began, out)
 }
 
-// since returns when the last of ps, which are settled, had come to stand in a view
-// that is as wanted, and to hold a lease, by what they wrote.
+// since returns when the last of ps, which are settled, recorded a wanted view and a lease.
 func since(ps []*proc, began clock.Instant, wanted func(*gossip.View) bool) time.Duration {
 	var last clock.Instant
 	for _, p := range ps {

@@ -92,7 +92,7 @@ const (
 // (ForeignCluster). Otherwise it does nothing. It does not wait for the end; Removed
 // reports it.
 func (n *Node) Dissolve() {
-	n.inbox.putInput(call(func(l *loop) {
+	n.inbox.Put(call(func(l *loop) {
 		if l.n.View().Yields() != nil {
 			l.endIncarnation(l.n.clock.Now(), gossip.Removed{Reason: reasonYielded, Outranked: true})
 		}

@@ -1,34 +1,20 @@
 package membership
 
 import (
-	"bytes"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// lines is a log that tests read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) has(parts ...string) bool {
+func (l *logBook) has(parts ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 next:
-	for _, line := range strings.Split(l.buf.String(), "\n") {
+	for _, line := range strings.Split(l.out.String(), "\n") {
 		for _, p := range parts {
 			if !strings.Contains(line, p) {
 				continue next
@@ -39,15 +25,15 @@ next:
 	return false
 }
 
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+func (l *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // restarted plays the README's recipe: a forms a cluster, b joins it, a's process dies
 // and is started again with the same command, so that it forms another cluster.
-func restarted(c *cluster, policy gossip.ForeignPolicy) (a, b *member, log *lines) {
-	log = &lines{}
+func restarted(c *cluster, policy gossip.ForeignPolicy) (a, b *member, log *logBook) {
+	log = &logBook{}
 	addrs := memAddrs(2)
 	first := c.add(addrs[0], Config{Bootstrap: true, ForeignClusters: policy})
-	b = c.add(addrs[1], Config{ContactPoints: addrs[:1], ForeignClusters: policy, Logger: log.logger()})
+	b = c.add(addrs[1], Config{Join: addrs[:1], ForeignClusters: policy, Logger: log.logger()})
 	c.settled(10*time.Second, first, b)
 	c.crash(first)
 	pass(5 * time.Second)
@@ -89,7 +75,7 @@ func TestTwoClustersOfOneNameBecomeOne(t *testing.T) {
 			t.Fatalf("a goes on: %q", why)
 		}
 		_ = a.Close()
-		next := c.add(a.addr, Config{ContactPoints: []string{b.addr}, LeastGeneration: least, NoDiscovery: true})
+		next := c.add(a.addr, Config{Join: []string{b.addr}, LeastGeneration: least, NoDiscovery: true})
 		c.settled(20*time.Second, b, next)
 		v := b.View()
 		if len(v.Members) != 2 || len(v.Foreign) != 0 || v.Epoch.Generation() < least || v.Epoch.Generation() <= was.Generation() {
@@ -154,7 +140,7 @@ func (c *cluster) tend(ms []*member, d time.Duration) {
 			for i := range f.Nodes {
 				at = append(at, f.Nodes[i].Addr)
 			}
-			ms[i] = c.add(m.addr, Config{ContactPoints: at, LeastGeneration: least})
+			ms[i] = c.add(m.addr, Config{Join: at, LeastGeneration: least})
 		}
 	}
 }
@@ -167,7 +153,7 @@ func TestThreeAndTwoBecomeFive(t *testing.T) {
 		at := []string{"10.0.1.1:7101", "10.0.1.2:7101"}
 		twos := []*member{c.add(at[0], Config{Bootstrap: true, MinGeneration: ones[0].View().Epoch.Generation() + 100})}
 		c.settled(5*time.Second, twos...)
-		twos = append(twos, c.add(at[1], Config{ContactPoints: at}))
+		twos = append(twos, c.add(at[1], Config{Join: at}))
 		c.settled(5*time.Second, twos...)
 		cluster, high := ones[0].View().Cluster, twos[0].View().Epoch.Generation()
 		pass(3 * time.Second)
@@ -176,7 +162,7 @@ func TestThreeAndTwoBecomeFive(t *testing.T) {
 		left := slices.DeleteFunc(ones, func(m *member) bool { return m == rest[0] })
 		c.settled(10*time.Second, left...)
 		all := append(left, twos...)
-		all = append(all, c.add(rest[0].addr, Config{ContactPoints: at}))
+		all = append(all, c.add(rest[0].addr, Config{Join: at}))
 		c.tend(all, time.Minute)
 		c.settled(20*time.Second, all...)
 		v := all[0].View()
@@ -194,13 +180,13 @@ func TestAListThatRestartsBesideALiveNode(t *testing.T) {
 	for _, gap := range []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Second, 20 * time.Second} {
 		inBubble(t, func(c *cluster) {
 			list := c.form(3)
-			apart := c.add("10.0.0.9:7101", Config{ContactPoints: memAddrs(3)})
+			apart := c.add("10.0.0.9:7101", Config{Join: memAddrs(3)})
 			c.settled(10*time.Second, append(list, apart)...)
 			pass(10 * time.Second)
 			c.crash(list...)
 			pass(gap)
 			for _, a := range memAddrs(3) {
-				list = append(list, c.add(a, Config{ContactPoints: memAddrs(3)}))
+				list = append(list, c.add(a, Config{Join: memAddrs(3)}))
 			}
 			begin := time.Now()
 			contested := func(m *member) bool { return m.View() != nil && len(m.View().Foreign) > 0 }

@@ -1,9 +1,7 @@
 package membership
 
 import (
-	"cmp"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -64,23 +62,12 @@ const (
 type forming struct {
 	self gossip.Node
 	cfg  *Config
-	rng  *rand.Rand
 	// wall returns the wall clock, for the first epoch.
 	wall func() time.Time
 
-	// own are the configured contact points as resolved; resolved is set after the first
-	// resolution.
-	own      []string
-	resolved bool
-	points   map[string]*point
-	// order holds the points sorted by address.
-	order []*point
-	// named caches allPoints; nil when it must be recomputed.
-	named []string
+	points pointTable
 	// wake is when stepForming must next run; an earlier call does nothing.
 	wake clock.Instant
-	// alias maps a listed address to the one advertised by the node that answered there.
-	alias map[string]string
 
 	view *gossip.View
 	// live is set while the node holds a lease.
@@ -90,13 +77,7 @@ type forming struct {
 	set      string
 	setSince clock.Instant
 
-	claim     *claimed
-	claimNext clock.Instant
-	round     uint64
-	promise   struct {
-		to    gossip.NodeID
-		until clock.Instant
-	}
+	claims claims
 
 	// deadSince is since when the lease has been gone and the view beyond help.
 	deadSince clock.Instant
@@ -108,52 +89,82 @@ type forming struct {
 	yieldedAt clock.Instant
 }
 
-// claimed is a claim in flight.
-type claimed struct {
-	round   uint64
-	sentAt  clock.Instant
-	waiting map[gossip.NodeID]bool
-}
-
-// point is an address at which a node may be found.
-type point struct {
-	addr string
-	// listed is set on this node's own contact points, former on its FormerMembers.
-	listed, former bool
-	// keepUntil is until when it is tried: a former member, or a contact point that
-	// another node has listed.
-	keepUntil clock.Instant
-	peer      gossip.NodeID
-	info      *contact
-	infoAt    clock.Instant
-	// askedAt is since when its node has been asked without an answer.
-	askedAt clock.Instant
-	probing bool
-	next    clock.Instant
-	wait    time.Duration
-	// cause is the reason of its last failure.
-	cause string
-}
-
-func (p *point) isFresh(now clock.Instant) bool {
-	return p.info != nil && now.Sub(p.infoAt) <= freshFor
-}
-
 func newForming(self gossip.Node, cfg *Config, wall func() time.Time) *forming {
 	return &forming{
 		self: self, cfg: cfg, wall: wall,
-		rng:    rand.New(rand.NewPCG(cfg.Seed, uint64(self.ID))),
-		points: map[string]*point{},
-		alias:  map[string]string{},
+		points: newPointTable(self.Addr),
+		claims: claims{self: self.ID, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(self.ID)))},
 	}
+}
+
+// stepForming performs the due actions.
+func (f *forming) stepForming(now clock.Instant, a *actions) {
+	if now.Before(f.wake) {
+		return
+	}
+	for _, p := range slices.Clone(f.points.order) {
+		if !p.probing && !now.Before(p.next) {
+			f.visitPoint(now, p, a)
+		}
+	}
+	if f.view == nil {
+		f.decideForming(now, a)
+	} else {
+		f.endBeyondHelp(now, a)
+		f.checkDissolve(now, a)
+	}
+	f.wake = f.nextWake(now)
+}
+
+// visitPoint asks the node at a point, or dials the point to find its node.
+func (f *forming) visitPoint(now clock.Instant, p *point, a *actions) {
+	if p.peer != 0 && p.info != nil && now.Sub(p.infoAt) > 3*f.askInterval()+freshFor {
+		p.peer = 0
+		f.points.dropAnswer(p)
+	}
+	switch {
+	case f.view != nil && f.member(p.peer):
+		p.next = clock.Never
+	case p.peer != 0:
+		f.askPoint(now, p, a)
+	case f.isWanted(now, p):
+		p.probing = true
+		a.probe = append(a.probe, p.addr)
+	default:
+		f.points.removePoint(p)
+	}
+}
+
+func (f *forming) member(id gossip.NodeID) bool { return id != 0 && f.view.Member(id) != nil }
+
+// nextStepAt returns when stepForming must next be called.
+func (f *forming) nextStepAt() clock.Instant { return f.wake }
+
+func (f *forming) nextWake(now clock.Instant) clock.Instant {
+	d := f.points.nextVisitAt()
+	if f.view != nil {
+		if f.deadSince != 0 && f.cfg.ReformAfter >= 0 {
+			d = clock.Min(d, f.deadSince.Add(f.cfg.ReformAfter))
+		}
+		if f.yieldedAt != 0 {
+			d = clock.Min(d, f.yieldedAt.Add(dissolveAfter))
+		}
+		return d
+	}
+	d = clock.Min(d, f.claims.nextClaimAt(now))
+	if at := f.setSince.Add(f.settleFor()); f.setSince != 0 && now.Before(at) {
+		d = clock.Min(d, at)
+	}
+	if f.logNext.After(now) { // no warning while a cluster is in sight
+		d = clock.Min(d, f.logNext)
+	}
+	return d
 }
 
 // resolve sets the contact points, resolved to addresses.
 func (f *forming) resolve(now clock.Instant, addrs []string) {
-	f.own, f.resolved, f.named, f.wake = addrs, true, nil, now
-	for _, p := range f.order {
-		p.listed = false
-	}
+	f.points.setOwn(addrs)
+	f.wake = now
 	for _, a := range addrs {
 		if p := f.lookAt(now, a); p != nil {
 			p.listed = true
@@ -172,34 +183,11 @@ func (f *forming) resolve(now clock.Instant, addrs []string) {
 // lookAt makes sure that an address is probed, and returns its point: nil for our own,
 // and when there are too many.
 func (f *forming) lookAt(now clock.Instant, addr string) *point {
-	addr = f.canonical(addr)
-	p := f.points[addr]
-	if p == nil && addr != f.self.Addr && len(f.points) < strangersMax+contactPointsMax {
-		p = f.addPoint(&point{addr: addr, next: now})
+	p, added := f.points.findOrAdd(now, addr)
+	if added {
 		f.wake = now
 	}
 	return p
-}
-
-// addPoint inserts a new point in order.
-func (f *forming) addPoint(p *point) *point {
-	f.points[p.addr] = p
-	i, _ := slices.BinarySearchFunc(f.order, p.addr, func(q *point, addr string) int { return compareAddrs(q.addr, addr) })
-	f.order = slices.Insert(f.order, i, p)
-	return p
-}
-
-func (f *forming) removePoint(p *point) {
-	delete(f.points, p.addr)
-	f.order = slices.DeleteFunc(f.order, func(q *point) bool { return q == p })
-	f.named = nil
-}
-
-func (f *forming) canonical(addr string) string {
-	if a := f.alias[addr]; a != "" {
-		return a
-	}
-	return addr
 }
 
 // discovered handles a node that a connection has identified.
@@ -207,36 +195,30 @@ func (f *forming) discovered(now clock.Instant, n transport.Peer) {
 	if n.ID == f.self.ID || n.Addr == f.self.Addr {
 		return
 	}
-	p := f.points[n.Addr]
+	p := f.points.byAddr[n.Addr]
 	if p == nil {
-		if len(f.points) >= strangersMax {
+		if len(f.points.byAddr) >= strangersMax {
 			return
 		}
-		p = f.addPoint(&point{addr: n.Addr, next: now})
+		p = f.points.addPoint(&point{addr: n.Addr, next: now})
 	}
 	if p.peer != n.ID {
 		p.peer, p.next, p.askedAt, f.wake = n.ID, now, 0, now
-		f.dropAnswer(p)
+		f.points.dropAnswer(p)
 	}
-}
-
-// tracks reports whether a node is already probed.
-func (f *forming) tracks(n transport.Peer) bool {
-	p := f.points[n.Addr]
-	return p != nil && p.peer == n.ID
 }
 
 // onNodeLost handles the loss of the last connection to a node.
 func (f *forming) onNodeLost(now clock.Instant, n transport.Peer) {
-	p := f.points[n.Addr]
+	p := f.points.byAddr[n.Addr]
 	if p == nil || p.peer != n.ID {
 		return
 	}
-	f.dropAnswer(p)
+	f.points.dropAnswer(p)
 	p.peer, p.wait, p.next, p.askedAt = 0, 0, now.Add(probeMin), 0
 	f.wake = clock.Min(f.wake, p.next)
 	if !f.isWanted(now, p) {
-		f.removePoint(p)
+		f.points.removePoint(p)
 	}
 }
 
@@ -245,16 +227,9 @@ func (f *forming) isWanted(now clock.Instant, p *point) bool {
 	return p.listed || p.former && f.view == nil || now.Before(p.keepUntil)
 }
 
-// dropAnswer drops the answer of a point's node.
-func (f *forming) dropAnswer(p *point) {
-	if p.info != nil {
-		p.info, f.named = nil, nil
-	}
-}
-
 // onProbe handles the outcome of a probe of a contact point.
 func (f *forming) onProbe(now clock.Instant, addr string, who transport.Peer, err error, a *actions) {
-	p := f.points[addr]
+	p := f.points.byAddr[addr]
 	if p == nil {
 		return
 	}
@@ -267,28 +242,15 @@ func (f *forming) onProbe(now clock.Instant, addr string, who transport.Peer, er
 	}
 	p.wait = 0
 	if who.Addr != addr {
-		f.movePoint(p, who.Addr)
+		f.points.movePoint(p, who.Addr)
 	}
 	if who.ID == f.self.ID {
-		f.removePoint(p)
+		f.points.removePoint(p)
 		return
 	}
 	p.peer = who.ID
 	a.learn = append(a.learn, who)
 	f.askPoint(now, p, a)
-}
-
-// movePoint moves a point to the address that its node advertises.
-func (f *forming) movePoint(p *point, addr string) {
-	f.alias[p.addr] = addr
-	f.removePoint(p)
-	if known := f.points[addr]; known != nil {
-		p.listed, p.former = known.listed || p.listed, known.former || p.former
-		p.info, p.infoAt = known.info, known.infoAt
-		f.removePoint(known)
-	}
-	p.addr = addr
-	f.addPoint(p)
 }
 
 // logFailure logs why a contact point does not answer, once per distinct cause. A refused
@@ -326,7 +288,7 @@ func (f *forming) askInterval() time.Duration {
 
 // contact returns a description of this node and its cluster.
 func (f *forming) contact(ask bool) *contact {
-	m := &contact{Ask: ask, From: f.self, Points: f.ownPoints(), Epoch: gossip.Epoch(f.cfg.MinGeneration) << 32, Origin: f.cfg.Origin}
+	m := &contact{Ask: ask, From: f.self, Points: f.points.ownPoints(), Epoch: gossip.Epoch(f.cfg.MinGeneration) << 32, Origin: f.cfg.Origin}
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}
@@ -344,40 +306,6 @@ func (f *forming) contact(ask bool) *contact {
 	return m
 }
 
-// ownPoints lists this node's own contact points, sorted. Only these are sent to other nodes:
-// addresses learned from other nodes and sent on would never disappear.
-func (f *forming) ownPoints() []string {
-	return f.sortAddrs(slices.Clone(f.own))
-}
-
-// sortAddrs replaces addresses by those advertised there, sorts them and drops
-// duplicates, in place.
-func (f *forming) sortAddrs(addrs []string) []string {
-	for i, addr := range addrs {
-		addrs[i] = f.canonical(addr)
-	}
-	slices.SortFunc(addrs, compareAddrs)
-	return slices.Compact(addrs)
-}
-
-// allPoints lists the contact points of this node and of the nodes that answer, sorted.
-func (f *forming) allPoints() []string {
-	if f.named != nil {
-		return f.named
-	}
-	all := f.ownPoints()
-	for _, p := range f.order {
-		if p.info != nil {
-			for _, q := range p.info.Points {
-				all = append(all, f.canonical(q))
-			}
-		}
-	}
-	slices.SortFunc(all, compareAddrs)
-	f.named = slices.Compact(all)
-	return f.named
-}
-
 // onContact handles another node's contact message.
 func (f *forming) onContact(now clock.Instant, from gossip.NodeID, m *contact, a *actions) {
 	if m.From.ID != from || from == f.self.ID {
@@ -385,13 +313,13 @@ func (f *forming) onContact(now clock.Instant, from gossip.NodeID, m *contact, a
 	}
 	f.discovered(now, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr})
 	a.learn = append(a.learn, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr})
-	p := f.points[m.From.Addr]
+	p := f.points.byAddr[m.From.Addr]
 	if p == nil {
 		return
 	}
 	news := !p.isFresh(now)
 	if p.info == nil || !slices.Equal(p.info.Points, m.Points) {
-		f.named = nil
+		f.points.named = nil
 	}
 	p.info, p.infoAt, p.askedAt, p.cause = m, now, 0, ""
 	p.next, f.wake = now.Add(f.askInterval()), now
@@ -417,7 +345,7 @@ func (f *forming) onContact(now clock.Instant, from gossip.NodeID, m *contact, a
 // foundCluster handles the message of a node that belongs to a cluster.
 func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 	if f.view == nil {
-		f.claim = nil
+		f.claims.dropClaim()
 		nodes := []gossip.Node{m.From}
 		for _, n := range m.Members {
 			if n.ID != f.self.ID && n.ID != m.From.ID {
@@ -457,9 +385,9 @@ func (f *forming) onView(now clock.Instant, v *gossip.View, a *actions) {
 	if former != nil {
 		return
 	}
-	f.claim = nil
+	f.claims.dropClaim()
 	// Nodes that wait for a cluster should learn of it before their next question.
-	for _, p := range f.order {
+	for _, p := range f.points.order {
 		if p.former {
 			p.keepUntil = now.Add(formerFor)
 		}
@@ -497,12 +425,24 @@ func (f *forming) onLease(now clock.Instant, valid bool) {
 	}
 }
 
-// compareAddrs orders addresses, numerically if they are IP addresses.
-func compareAddrs(a, b string) int {
-	x, errX := netip.ParseAddrPort(a)
-	y, errY := netip.ParseAddrPort(b)
-	if errX == nil && errY == nil {
-		return x.Compare(y)
+// endBeyondHelp ends an incarnation whose view has been beyond help for ReformAfter. The next
+// incarnation is a fresh node: it joins a living cluster, or forms one with enough of the
+// contact points, among them the other members of the view, which end likewise, and dead
+// members that have restarted.
+func (f *forming) endBeyondHelp(now clock.Instant, a *actions) {
+	if f.deadSince == 0 || f.cfg.ReformAfter < 0 || now.Sub(f.deadSince) < f.cfg.ReformAfter {
+		return
 	}
-	return cmp.Compare(a, b)
+	a.quorumLost = true
+	a.over = "the lease has ended, too many members are proven dead for a quorum, and no cluster was found: this node joins or forms a new one"
+}
+
+// beyondHelp records whether the view can never act again.
+func (f *forming) beyondHelp(now clock.Instant, lost bool) {
+	switch {
+	case !lost || f.live || f.view == nil:
+		f.deadSince = 0
+	case f.deadSince == 0:
+		f.deadSince, f.wake = now, now
+	}
 }

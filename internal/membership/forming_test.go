@@ -32,7 +32,7 @@ type town struct {
 	cut func(a, b string) bool
 	// full makes clusters admit no node.
 	full bool
-	// formed lists who formed a cluster, with the time.
+	// formed lists the nodes that formed a cluster, with the time.
 	formed []string
 }
 
@@ -76,7 +76,7 @@ func (w *town) start(d time.Duration, addr string, cfg Config) *townNode {
 		n.f = newForming(gossip.Node{ID: n.peer.ID, Name: addr, Addr: addr}, &cfg, func() time.Time { return time.Unix(7, 0) })
 		n.up = true
 		w.nodes[addr] = n
-		n.do(func(a *actions) { n.f.resolve(w.now, cfg.ContactPoints) })
+		n.do(func(a *actions) { n.f.resolve(w.now, cfg.Join) })
 	})
 	return n
 }
@@ -260,7 +260,7 @@ func TestNodesThatStartTogetherFormOneCluster(t *testing.T) {
 				all := addrsOf(size)
 				points := all[:min(size, []int{3, 5, size}[seed%3])]
 				for _, addr := range all {
-					w.start(time.Duration(w.rng.Int64N(int64(spread)+1)), addr, Config{ContactPoints: points})
+					w.start(time.Duration(w.rng.Int64N(int64(spread)+1)), addr, Config{Join: points})
 				}
 				w.run(spread + 6*time.Second)
 				w.oneCluster()
@@ -283,7 +283,7 @@ func TestContactPointsSpread(t *testing.T) {
 		w := newTown(t, seed)
 		all := addrsOf(5)
 		for i, addr := range all {
-			w.start(0, addr, Config{ContactPoints: []string{all[(i+1)%len(all)]}})
+			w.start(0, addr, Config{Join: []string{all[(i+1)%len(all)]}})
 		}
 		w.run(5 * time.Second)
 		w.oneCluster()
@@ -294,7 +294,7 @@ func TestNoClusterIsFormedByFewerThanExpected(t *testing.T) {
 	w := newTown(t, 1)
 	all := addrsOf(5)
 	for _, addr := range all[:2] {
-		w.start(0, addr, Config{ContactPoints: all})
+		w.start(0, addr, Config{Join: all})
 	}
 	w.run(15 * time.Second)
 	if len(w.formed) != 0 {
@@ -303,7 +303,7 @@ func TestNoClusterIsFormedByFewerThanExpected(t *testing.T) {
 	if got := w.nodes[all[0]].warned; !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "2 of the contact points") }) {
 		t.Errorf("the operator is not told: %q", got)
 	}
-	w.start(0, all[2], Config{ContactPoints: all})
+	w.start(0, all[2], Config{Join: all})
 	w.run(6 * time.Second)
 	w.oneCluster() // a majority of 3 suffices after it has settled
 }
@@ -317,7 +317,7 @@ func TestASplitAtTheFirstStartFormsOneCluster(t *testing.T) {
 		split := true
 		w.cut = func(a, b string) bool { return split && (a <= all[1]) != (b <= all[1]) }
 		for _, addr := range all {
-			w.start(0, addr, Config{ContactPoints: all})
+			w.start(0, addr, Config{Join: all})
 		}
 		w.run(10 * time.Second)
 		if len(w.formed) != 1 {
@@ -329,8 +329,8 @@ func TestASplitAtTheFirstStartFormsOneCluster(t *testing.T) {
 	}
 }
 
-// One node can reach both sides, which cannot reach each other: whatever the order of
-// messages, its promise goes to one of them.
+// One node can reach both sides, which cannot reach each other: in any order of messages it
+// promises only one side.
 func TestAPromiseIsExclusive(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newTown(t, seed)
@@ -338,7 +338,7 @@ func TestAPromiseIsExclusive(t *testing.T) {
 		all := addrsOf(3)
 		w.cut = func(a, b string) bool { return a != b && a != all[2] && b != all[2] }
 		for _, addr := range all {
-			w.start(time.Duration(w.rng.Int64N(int64(2*time.Second))), addr, Config{ContactPoints: all, SettleAfter: 50 * time.Millisecond})
+			w.start(time.Duration(w.rng.Int64N(int64(2*time.Second))), addr, Config{Join: all, SettleAfter: 50 * time.Millisecond})
 		}
 		w.run(20 * time.Second)
 		if len(w.formed) > 1 {
@@ -351,17 +351,17 @@ func TestALateNodeJoinsAndFormsNothing(t *testing.T) {
 	w := newTown(t, 3)
 	all := addrsOf(4)
 	for _, addr := range all[1:] {
-		w.start(0, addr, Config{ContactPoints: all})
+		w.start(0, addr, Config{Join: all})
 	}
 	w.run(3 * time.Second)
-	w.start(0, all[0], Config{ContactPoints: all}) // the lowest of all
+	w.start(0, all[0], Config{Join: all}) // the lowest of all
 	w.run(2 * time.Second)
 	w.oneCluster()
 }
 
 func TestOneClearLinePerCause(t *testing.T) {
 	w := newTown(t, 4)
-	n := w.start(0, "10.0.0.1:1", Config{ContactPoints: []string{"10.0.0.9:1"}})
+	n := w.start(0, "10.0.0.1:1", Config{Join: []string{"10.0.0.9:1"}})
 	w.run(9 * time.Second)
 	if len(n.warned) != 1 || !strings.Contains(n.warned[0], "10.0.0.9:1: nothing listens there") {
 		t.Errorf("warned %q", n.warned)
@@ -378,9 +378,9 @@ func TestOneClearLinePerCause(t *testing.T) {
 // A former node that other nodes list is not one of our contact points.
 func TestLearnedAddressesMayBeEmpty(t *testing.T) {
 	w := newTown(t, 4)
-	w.start(0, "10.0.0.2:1", Config{ContactPoints: []string{"10.0.0.2:1", "10.0.0.8:1"}})
+	w.start(0, "10.0.0.2:1", Config{Join: []string{"10.0.0.2:1", "10.0.0.8:1"}})
 	w.run(3 * time.Second)
-	n := w.start(0, "10.0.0.3:1", Config{ContactPoints: []string{"10.0.0.2:1"}})
+	n := w.start(0, "10.0.0.3:1", Config{Join: []string{"10.0.0.2:1"}})
 	w.run(3 * time.Second)
 	if len(n.warned) > 0 {
 		t.Errorf("warned %q", n.warned)
@@ -390,7 +390,7 @@ func TestLearnedAddressesMayBeEmpty(t *testing.T) {
 func TestALiveClusterDrawsInANodeWithoutQuorum(t *testing.T) {
 	w := newTown(t, 5)
 	a := w.start(0, "10.0.0.1:1", Config{Bootstrap: true, ForeignClusters: gossip.ForeignWarn})
-	b := w.start(0, "10.0.0.2:1", Config{Bootstrap: true, ContactPoints: []string{"10.0.0.1:1"}, ForeignClusters: gossip.ForeignWarn})
+	b := w.start(0, "10.0.0.2:1", Config{Bootstrap: true, Join: []string{"10.0.0.1:1"}, ForeignClusters: gossip.ForeignWarn})
 	w.run(5 * time.Second)
 	if b.over != "" || !slices.ContainsFunc(b.warned, func(s string) bool { return strings.Contains(s, "another cluster of the same name") }) {
 		t.Fatalf("two live clusters: over %q, warned %q", b.over, b.warned)

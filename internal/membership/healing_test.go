@@ -68,7 +68,7 @@ func TestHealingUnderManySettings(t *testing.T) {
 // heals cuts five nodes in two for a time.
 func heals(c *cluster, cfg Config, cut time.Duration, how transport.Cut, first int) {
 	addrs := memAddrs(5)
-	cfg.Clock, cfg.ContactPoints = testConfig().Clock, addrs
+	cfg.Clock, cfg.Join = testConfig().Clock, addrs
 	start := func(addr string) *member { return c.add(addr, cfg) }
 	for _, a := range addrs {
 		start(a)
@@ -107,7 +107,7 @@ func TestJoinsAndLeavesDuringAPartition(t *testing.T) {
 
 func comeAndGo(c *cluster, first int, goes []int, cut time.Duration) {
 	ms, addrs := c.grown(5, nil), memAddrs(7)
-	start := func(addr string) *member { return c.add(addr, Config{ContactPoints: addrs}) }
+	start := func(addr string) *member { return c.add(addr, Config{Join: addrs}) }
 	pass(2 * time.Second)
 	one, two := append(slices.Clone(addrs[:first]), addrs[5]), append(slices.Clone(addrs[first:5]), addrs[6])
 	minority := ms[:first]
@@ -169,7 +169,7 @@ func TestFormerMembersFindTogether(t *testing.T) {
 						own = addrs[2:]
 					}
 					cfg.NoDiscovery = name == "without"
-					cfg.ContactFunc = func(context.Context) ([]string, error) {
+					cfg.JoinFunc = func(context.Context) ([]string, error) {
 						if formed.Load() {
 							return own, nil
 						}

@@ -17,17 +17,17 @@ import (
 func TestAForgedHintDoesNotStick(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(2)
-		a := c.add(addrs[0], Config{ContactPoints: addrs[:1], Bootstrap: true, NoDiscovery: true})
+		a := c.add(addrs[0], Config{Join: addrs[:1], Bootstrap: true, NoDiscovery: true})
 		forged := gossip.Node{ID: gossip.NodeID((c.lastID + 1) << 32), Name: "forged", Addr: "10.9.9.9:1"}
-		a.inbox.putInput(found{forged})
+		a.inbox.Put(found{forged})
 		synctest.Wait()
-		b := c.add(addrs[1], Config{ContactPoints: addrs[:1], NoDiscovery: true})
+		b := c.add(addrs[1], Config{Join: addrs[:1], NoDiscovery: true})
 		if b.Self().ID != forged.ID {
 			t.Fatalf("the hint was about %v, not %v", forged.ID, b.Self().ID)
 		}
 		c.settled(5*time.Second, a, b)
-		a.inbox.putInput(found{forged})
-		b.inbox.putInput(found{gossip.Node{ID: a.Self().ID, Name: "forged", Addr: "10.9.9.9:2"}})
+		a.inbox.Put(found{forged})
+		b.inbox.Put(found{gossip.Node{ID: a.Self().ID, Name: "forged", Addr: "10.9.9.9:2"}})
 		pass(10 * time.Second)
 		c.settled(time.Millisecond, a, b)
 		for _, l := range append(a.Status().Links, b.Status().Links...) {

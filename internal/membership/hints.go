@@ -87,13 +87,13 @@ func (n *Node) lookAt(p transport.Peer) {
 		if err != nil {
 			n.counters.probesFailed.Add(1)
 		}
-		n.inbox.putInput(hintIn{who, err})
+		n.inbox.Put(hintIn{who, err})
 	})
 }
 
 // onHint handles a node that memberlist has found.
 func (l *loop) onHint(p transport.Peer) {
-	if l.n.View().Member(p.ID) != nil || l.evidence.verified(p.ID) || l.forming.tracks(p) {
+	if l.n.View().Member(p.ID) != nil || l.evidence.verified(p.ID) || l.forming.points.tracks(p) {
 		return
 	}
 	if !l.hints.offerHint(p) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -36,16 +37,19 @@ func TestHintsHaveAPace(t *testing.T) {
 		t.Errorf("%d dials in 10 s, want at most %d", dials, most)
 	}
 
-	b := newInbox()
+	b := newInbox(clock.Runtime())
 	refused := 0
 	for range 4000 {
-		if !b.putHint(found{}) {
+		if !b.PutHint(found{}) {
 			refused++
 		}
 	}
-	b.putFrame(frameIn{from: 1})
-	batch := b.takeBatch(nil)
-	if _, first := batch[0].(frameIn); !first || len(batch) != 1+hintsPerBatch || refused != 4000-hintsWaitingMax {
-		t.Errorf("a batch of %d, %d refused", len(batch), refused)
-	}
+	b.PutFrame(frameIn{from: 1})
+	b.Finish()
+	b.Run(nil, func(batch []input) clock.Instant {
+		if _, first := batch[0].(frameIn); !first || len(batch) != 1+hintsPerBatch || refused != 4000-hintsWaitingMax {
+			t.Errorf("a batch of %d, %d refused", len(batch), refused)
+		}
+		return clock.Never
+	})
 }

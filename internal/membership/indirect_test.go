@@ -99,7 +99,7 @@ func TestTwoClustersMeetByAddressReuse(t *testing.T) {
 				twoAt := []string{"10.0.1.1:7101", "10.0.1.2:7101"}
 				two := func(addr string, bootstrap bool) *member {
 					cfg := testConfig()
-					cfg.Cluster, cfg.ContactPoints, cfg.Bootstrap = other, twoAt, bootstrap
+					cfg.Cluster, cfg.Join, cfg.Bootstrap = other, twoAt, bootstrap
 					cfg.ForeignClusters = gossip.ForeignWarn
 					return c.add(addr, cfg)
 				}

@@ -20,8 +20,8 @@ func keyed(self gossip.NodeID, keys ...int) (*keyAgreement, *[][]byte) {
 	return k, &ring
 }
 
-// tells sends one node's ids to another, and returns the other's actions.
-func (k *keyAgreement) tells(to *keyAgreement) (a actions) {
+// exchangeWith sends one node's ids to another, and returns the other's actions.
+func (k *keyAgreement) exchangeWith(to *keyAgreement) (a actions) {
 	var sent actions
 	k.requestIDs(to.self, &sent)
 	to.onIDs(k.self, sent.send[0].msg.(*keyIDs), &a)
@@ -46,7 +46,7 @@ func TestKeysOfMembersAreCompared(t *testing.T) {
 	} {
 		mine, _ := keyed(1, c.mine...)
 		theirs, _ := keyed(2, c.theirs...)
-		a := theirs.tells(mine)
+		a := theirs.exchangeWith(mine)
 		got := mine.members[2]
 		if got.state != c.want || mine.mostDiffer() != (c.want == keysDiffer) {
 			t.Errorf("%v and %v: %d, unfit %v, want %d", c.mine, c.theirs, got.state, mine.mostDiffer(), c.want)
@@ -54,7 +54,7 @@ func TestKeysOfMembersAreCompared(t *testing.T) {
 		if warned := slices.ContainsFunc(a.notes, func(n note) bool { return n.warn }); warned != (c.want > keysAgree) {
 			t.Errorf("%v and %v: warned %v", c.mine, c.theirs, warned)
 		}
-		if again := theirs.tells(mine); len(again.notes) != 0 {
+		if again := theirs.exchangeWith(mine); len(again.notes) != 0 {
 			t.Errorf("%v and %v: noted again: %v", c.mine, c.theirs, again.notes)
 		}
 	}
@@ -68,12 +68,12 @@ func TestOneWrongKeyIsOutvoted(t *testing.T) {
 	for id, key := range map[gossip.NodeID]int{2: 1, 3: 2, 4: 2} {
 		others[id], _ = keyed(id, key)
 	}
-	others[2].tells(k)
-	others[3].tells(k)
+	others[2].exchangeWith(k)
+	others[3].exchangeWith(k)
 	if k.mostDiffer() {
 		t.Error("one of two outvotes this node")
 	}
-	others[4].tells(k)
+	others[4].exchangeWith(k)
 	if !k.mostDiffer() || k.differ != 2 {
 		t.Errorf("two of three differ: unfit %v, %d differ", k.mostDiffer(), k.differ)
 	}

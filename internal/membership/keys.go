@@ -27,11 +27,11 @@ import (
 // Stats.Undecryptable grows if a node was left out. A node that gossips with a wrong key
 // stays a member: memberlist only helps to find nodes.
 //
-// It fails with a *ConfigError, changing nothing, or with ErrNoKeys: encryption
-// cannot be turned on or off in a running node. The keys are copied. They are those
-// of this incarnation; SecretKeys hands them to the next one. It does not block.
+// It fails with ErrSettings, changing nothing, or with ErrNoKeys: encryption cannot be
+// turned on or off in a running node. The keys are copied. They are those of this
+// incarnation; SecretKeys hands them to the next one. It does not block.
 func (n *Node) RotateKeys(keys [][]byte) error {
-	if err := CheckKeys(keys); err != nil {
+	if err := joinProblems(func(r reporter) { CheckKeys(keys, r) }); err != nil {
 		return err
 	}
 	switch {
@@ -41,7 +41,7 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 		return nil // there is no gossip
 	}
 	n.discovery.ReplaceKeys(keys)
-	n.inbox.putInput(call(func(l *loop) {
+	n.inbox.Put(call(func(l *loop) {
 		l.keys.onRotation(&l.acts)
 		l.publishKeys()
 	}))
@@ -49,17 +49,11 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	return nil
 }
 
-// CheckKeys returns nil if RotateKeys could take keys, or a *ConfigError that names
-// what is wrong with them, without the keys.
-func CheckKeys(keys [][]byte) error {
-	var e ConfigError
-	cfg := Config{SecretKeys: keys}
-	cfg.validateKeys(&e)
-	e.checkSetting(len(keys) > 0, "SecretKeys", 0, "encryption cannot be turned off in a running node")
-	if len(e.Problems) > 0 {
-		return &e
-	}
-	return nil
+// CheckKeys reports why RotateKeys would not take keys, without the keys.
+func CheckKeys(keys [][]byte, report func(setting, value, why string)) {
+	r := reporter(report)
+	(&Config{SecretKeys: keys}).validateKeys(r)
+	r.checkSetting(len(keys) > 0, "SecretKeys", 0, "encryption cannot be turned off in a running node")
 }
 
 // SecretKeys returns a copy of the present keys, with which the next incarnation must

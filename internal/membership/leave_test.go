@@ -177,7 +177,7 @@ func TestARestartWithinASecond(t *testing.T) {
 						c.crash(m)
 					}
 					pass(200 * time.Millisecond)
-					again := c.add(m.addr, Config{ContactPoints: memAddrs(3)})
+					again := c.add(m.addr, Config{Join: memAddrs(3)})
 					for i := range ms {
 						if ms[i] == m {
 							ms[i] = again

@@ -63,12 +63,10 @@ type loop struct {
 	acts     actions
 	out      view.Effects
 	buf      []byte
-	timer    *time.Timer
 	// ended is set once the incarnation has ended: the core is no longer stepped.
 	ended bool
 	// reportedLease is the lease as last reported to subscribers.
 	reportedLease gossip.LeaseChanged
-	spare         []input
 	// unleasedAt is since when this node is in a view without a lease, 0 otherwise.
 	unleasedAt clock.Instant
 	// reportedLeader is the leader last reported to subscribers.
@@ -91,7 +89,6 @@ func newLoop(n *Node) *loop {
 		}, n.clock.Now()),
 		evidence: newEvidence(n.self.ID, cfg.CrashEvidence, cfg.Oracle != nil, cfg.Lease, &n.counters),
 		forming:  newForming(n.self, cfg, cfg.WallClock),
-		timer:    time.NewTimer(time.Hour),
 	}
 	if q, ok := n.transport.(transport.Inquirer); ok {
 		l.evidence.inquires, l.evidence.authenticated = cfg.CrashEvidence == gossip.EvidenceFull, q.Authenticated()
@@ -106,45 +103,32 @@ func newLoop(n *Node) *loop {
 // runLoop is the loop's goroutine.
 func (l *loop) runLoop() {
 	defer close(l.n.loopEnded)
-	defer l.timer.Stop()
-	for {
-		l.armTimer()
-		select {
-		case <-l.n.stop:
-			return
-		case <-l.n.inbox.wake:
-		case <-l.timer.C:
-		}
-		batch := l.n.inbox.takeBatch(l.spare)
-		for i, in := range batch {
-			l.handleInput(in)
-			batch[i] = nil
-		}
-		l.spare = batch
-		l.runDue()
-	}
+	l.n.inbox.Run(l.n.stop, l.stepBatch)
 }
 
-// armTimer sets the timer to the next deadline.
-func (l *loop) armTimer() {
+// stepBatch handles inputs and what is due, and returns the next deadline.
+func (l *loop) stepBatch(batch []input) clock.Instant {
+	for _, in := range batch {
+		l.handleInput(in)
+	}
+	l.runDue()
+	return l.nextDeadline()
+}
+
+func (l *loop) nextDeadline() clock.Instant {
+	if l.ended {
+		return clock.Never
+	}
 	now := l.n.clock.Now()
-	d := clock.Never
-	if !l.ended {
-		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.nextTickAt(now), clock.Min(l.forming.nextStepAt(), l.hints.nextDialAt())))
-		if l.reportedLease.Valid {
-			until := l.n.lease.loadLease().Until
-			if stale := l.staleAt(until); now.Before(stale) {
-				until = stale
-			}
-			d = clock.Min(d, until)
+	d := clock.Min(l.core.Deadline(), clock.Min(l.evidence.nextTickAt(now), clock.Min(l.forming.nextStepAt(), l.hints.nextDialAt())))
+	if l.reportedLease.Valid {
+		until := l.n.lease.loadLease().Until
+		if stale := l.staleAt(until); now.Before(stale) {
+			until = stale
 		}
-		d = clock.Min(d, l.quorum.checkAt(l.n.cfg.RemoveAfter))
+		d = clock.Min(d, until)
 	}
-	wait := time.Hour
-	if d != clock.Never {
-		wait = min(clock.Ahead(d.Sub(now)), time.Hour)
-	}
-	l.timer.Reset(wait)
+	return clock.Min(d, l.quorum.checkAt(l.n.cfg.RemoveAfter))
 }
 
 // runDue performs the actions that are due.
@@ -469,13 +453,13 @@ func (n *Node) probePoint(addr string) {
 		if err != nil {
 			n.counters.probesFailed.Add(1)
 		}
-		n.inbox.putInput(probedIn{addr, who, err})
+		n.inbox.Put(probedIn{addr, who, err})
 	})
 }
 
 func (n *Node) askOracle(node gossip.Node) {
 	n.wg.Go(func() {
-		n.inbox.putInput(oracleIn{node.ID, askOracle(n.ctx, n.cfg.Oracle, node)})
+		n.inbox.Put(oracleIn{node.ID, askOracle(n.ctx, n.cfg.Oracle, node)})
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// heard removes and returns the events that the subscriber has received so far.
-func (m *member) heard() []Event {
+// takeEvents removes and returns the events that the subscriber has received so far.
+func (m *member) takeEvents() []Event {
 	var out []Event
 	for len(m.events) > 0 {
 		out = append(out, <-m.events)
@@ -21,8 +21,8 @@ func (m *member) heard() []Event {
 	return out
 }
 
-// hears waits for an event of a kind and returns it. Earlier events are dropped.
-func hears[E Event](c *cluster, m *member, most time.Duration) (got E) {
+// awaitEvent waits for an event of a kind and returns it. Earlier events are dropped.
+func awaitEvent[E Event](c *cluster, m *member, most time.Duration) (got E) {
 	c.t.Helper()
 	c.until(most, fmt.Sprintf("%s tells %T", m.addr, got), func() bool {
 		for len(m.events) > 0 {
@@ -54,7 +54,7 @@ func TestEventsOfMembers(t *testing.T) {
 		{"is closed", Config{}, gossip.CauseDead, "goodbye", func(_ *cluster, _ []*member, m *member) { _ = m.Close() }},
 		{"is replaced", Config{CrashEvidence: gossip.EvidenceWithinQuorum}, gossip.CauseDead, "other node", func(c *cluster, _ []*member, m *member) {
 			c.crash(m)
-			c.add(m.addr, Config{ContactPoints: addrs[:1], CrashEvidence: gossip.EvidenceWithinQuorum})
+			c.add(m.addr, Config{Join: addrs[:1], CrashEvidence: gossip.EvidenceWithinQuorum})
 		}},
 		{"lost power as leader, and an oracle speaks", Config{Oracle: gone}, gossip.CauseDead, "oracle", powerOff},
 		{"is silent", Config{}, gossip.CauseSilent, "", powerOff},
@@ -69,12 +69,12 @@ func TestEventsOfMembers(t *testing.T) {
 				var ms []*member
 				for i := range addrs {
 					cfg := is.cfg
-					cfg.ContactPoints, cfg.Bootstrap = addrs, i == 0
+					cfg.Join, cfg.Bootstrap = addrs, i == 0
 					ms = append(ms, c.add(addrs[i], cfg))
 					c.settled(10*time.Second, ms...)
 				}
 				for _, a := range addrs {
-					if e := hears[gossip.MemberJoined](c, ms[0], time.Second); e.Member.Name != a || e.Member.Status != gossip.Up {
+					if e := awaitEvent[gossip.MemberJoined](c, ms[0], time.Second); e.Member.Name != a || e.Member.Status != gossip.Up {
 						t.Errorf("the first is told of %+v, not of %s", e, a)
 					}
 				}
@@ -85,12 +85,12 @@ func TestEventsOfMembers(t *testing.T) {
 				is.goes(c, ms, goes)
 				for _, m := range stay {
 					if is.cause == gossip.CauseLeft {
-						if e := hears[gossip.MemberLeft](c, m, 10*time.Second); e.Member.ID != goes.Self().ID || e.Epoch != m.View().Epoch {
+						if e := awaitEvent[gossip.MemberLeft](c, m, 10*time.Second); e.Member.ID != goes.Self().ID || e.Epoch != m.View().Epoch {
 							t.Errorf("%s tells %+v", m.addr, e)
 						}
 						continue
 					}
-					e := hears[gossip.MemberRemoved](c, m, 10*time.Second)
+					e := awaitEvent[gossip.MemberRemoved](c, m, 10*time.Second)
 					if e.Member.ID != goes.Self().ID || e.Cause != is.cause || e.Evidence != is.evidence || e.Epoch == 0 {
 						t.Errorf("%s tells %+v", m.addr, e)
 					}
@@ -104,10 +104,10 @@ func TestEventsOfTheLeader(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.grown(3, nil)
 		for _, m := range ms {
-			if e := hears[gossip.LeaderChanged](c, m, time.Second); e.Leader != ms[0].Self().ID {
+			if e := awaitEvent[gossip.LeaderChanged](c, m, time.Second); e.Leader != ms[0].Self().ID {
 				t.Errorf("%s follows %v", m.addr, e.Leader)
 			}
-			m.heard()
+			m.takeEvents()
 		}
 		late := make(chan Event, 100)
 		ms[2].Subscribe(func(ev Event) { late <- ev })
@@ -123,7 +123,7 @@ func TestEventsOfTheLeader(t *testing.T) {
 		c.crash(ms[0])
 		for _, m := range ms[1:] {
 			for e := (gossip.LeaderChanged{}); e.Leader != ms[1].Self().ID; {
-				e = hears[gossip.LeaderChanged](c, m, 5*time.Second)
+				e = awaitEvent[gossip.LeaderChanged](c, m, 5*time.Second)
 			}
 		}
 	})
@@ -137,14 +137,14 @@ func TestEventsOfTheQuorum(t *testing.T) {
 		ms := c.grown(5, gossip.StaticQuorum{N: 4})
 		pass(2 * time.Second)
 		for _, m := range ms {
-			m.heard()
+			m.takeEvents()
 		}
 		c.net.Split(transport.Dropped, memAddrs(5)[:2], memAddrs(5)[2:])
 		for _, m := range ms {
-			if e := hears[gossip.LeaseChanged](c, m, 2*time.Second); e.Valid {
+			if e := awaitEvent[gossip.LeaseChanged](c, m, 2*time.Second); e.Valid {
 				t.Errorf("%s does not pause", m.addr)
 			}
-			e := hears[gossip.QuorumLost](c, m, 5*time.Second)
+			e := awaitEvent[gossip.QuorumLost](c, m, 5*time.Second)
 			if e.For <= 0 || e.For > 2*time.Second || !slices.Contains(e.Reachable, m.Self().ID) {
 				t.Errorf("%s tells %+v", m.addr, e)
 			}
@@ -157,7 +157,7 @@ func TestEventsOfTheQuorum(t *testing.T) {
 			}
 			regained, resumed := false, false
 			c.until(10*time.Second, "it goes on", func() bool {
-				for _, ev := range m.heard() {
+				for _, ev := range m.takeEvents() {
 					switch ev := ev.(type) {
 					case gossip.QuorumRegained:
 						regained = true
@@ -184,7 +184,7 @@ func TestAQuorumIsNotLostInAPause(t *testing.T) {
 		pass(1500 * time.Millisecond)
 		c.net.Resume(rest[0].addr)
 		pass(3 * time.Second)
-		for _, ev := range rest[0].heard() {
+		for _, ev := range rest[0].takeEvents() {
 			if e, lost := ev.(gossip.QuorumLost); lost {
 				t.Errorf("%+v", e)
 			}
@@ -237,14 +237,14 @@ func describeEvent(ev Event) string {
 	return "another"
 }
 
-// TestMetadataStandsInViews: metadata reaches every node with the view.
-func TestMetadataStandsInViews(t *testing.T) {
+// TestViewsCarryMetadata: metadata reaches every node with the view.
+func TestViewsCarryMetadata(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		cfg := testConfig()
 		cfg.Bootstrap, cfg.Metadata = true, map[string]string{"zone": "a", "machine": "blue 7"}
 		a := c.add(memAddrs(2)[0], cfg)
 		cfg = testConfig()
-		cfg.ContactPoints = memAddrs(1)
+		cfg.Join = memAddrs(1)
 		b := c.add(memAddrs(2)[1], cfg)
 		c.settled(5*time.Second, a, b)
 		if m := b.View().Members[0]; m.Metadata["zone"] != "a" || m.Metadata["machine"] != "blue 7" || len(m.Metadata) != 2 {

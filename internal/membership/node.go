@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/discovery"
+	"github.com/peerage-go/peerage/internal/driver"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
@@ -38,7 +39,7 @@ type Node struct {
 	view     atomic.Pointer[gossip.View]
 	lease    publishedLease
 	events   *dispatcher
-	inbox    *inbox
+	inbox    *driver.Driver[input]
 	counters counters
 	recent   recentList
 	// keysDiffer: see KeysDiffer.
@@ -68,7 +69,7 @@ type Node struct {
 }
 
 // Start checks cfg, opens the transport and starts to search for a cluster. It does not
-// wait until one is found: WaitUp does. It fails with a *ConfigError, or if it cannot
+// wait until one is found: WaitUp does. It fails with ErrSettings, or if it cannot
 // listen on the address. The context bounds only Start itself.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := ctx.Err(); err != nil {
@@ -122,7 +123,7 @@ func newNode(cfg Config) *Node {
 			Roles: slices.Compact(roles), AppVersion: cfg.AppVersion, Metadata: maps.Clone(cfg.Metadata),
 		},
 		clock: cfg.Clock, transport: cfg.Transport,
-		inbox: newInbox(),
+		inbox: newInbox(cfg.Clock),
 		stop:  make(chan struct{}), loopEnded: make(chan struct{}),
 		over: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
 	}
@@ -151,7 +152,7 @@ func (n *Node) startParts() error {
 	for k, of := range n.cfg.Flows {
 		t.HandleFlows(k, of)
 	}
-	t.Observe(func(ev transport.PeerEvent) { n.inbox.putInput(linkIn{ev}) })
+	t.Observe(func(ev transport.PeerEvent) { n.inbox.Put(linkIn{ev}) })
 	if err := t.Start(); err != nil {
 		return fmt.Errorf("gossip: %w", err)
 	}
@@ -159,21 +160,19 @@ func (n *Node) startParts() error {
 	if !n.cfg.NoDiscovery {
 		d, err := discovery.Start(n.cfg.discoveryConfig(), n.self, t, n.discoverySink())
 		if err != nil {
-			l.timer.Stop()
 			return err
 		}
 		n.discovery = d
 	}
 	n.resolveContacts()
 	go l.runLoop()
-	n.inbox.wakeUp()
 	return nil
 }
 
 // discoverySink connects discovery with the loop and the view.
 func (n *Node) discoverySink() discovery.Sink {
 	return discovery.Sink{
-		Found: func(node gossip.Node) bool { return n.inbox.putHint(found{node}) },
+		Found: func(node gossip.Node) bool { return n.inbox.PutHint(found{node}) },
 		Member: func(node *gossip.Node) bool {
 			m := n.View().Member(node.ID)
 			return m != nil && m.Addr == node.Addr
@@ -191,7 +190,7 @@ func (n *Node) takeView(from gossip.NodeID, payload []byte) {
 		return
 	}
 	n.counters.viewIn.Count(len(payload))
-	if !n.inbox.putFrame(frameIn{from, msg}) {
+	if !n.inbox.PutFrame(frameIn{from, msg}) {
 		n.counters.overflow.Add(1)
 	}
 }
@@ -206,7 +205,7 @@ func (n *Node) takeMessage(from gossip.NodeID, payload []byte) {
 	if _, bye := msg.(goodbye); !bye {
 		n.reportSignOfLife(from)
 	}
-	if !n.inbox.putFrame(messageIn{from, msg}) {
+	if !n.inbox.PutFrame(messageIn{from, msg}) {
 		n.counters.overflow.Add(1)
 	}
 }
@@ -214,7 +213,7 @@ func (n *Node) takeMessage(from gossip.NodeID, payload []byte) {
 // malformed counts a frame that cannot be decoded, and makes the loop record it.
 func (n *Node) malformed(from gossip.NodeID, err error) {
 	n.counters.malformed.Add(1)
-	if !n.inbox.putFrame(malformedIn{from, err}) {
+	if !n.inbox.PutFrame(malformedIn{from, err}) {
 		n.counters.overflow.Add(1)
 	}
 }
@@ -234,7 +233,7 @@ func (n *Node) reportSignOfLife(from gossip.NodeID) {
 	}
 	if _, was := n.doubted.LoadAndDelete(from); was {
 		n.doubts.Add(-1)
-		n.inbox.putInput(heardIn{from})
+		n.inbox.Put(heardIn{from})
 	}
 }
 
@@ -285,7 +284,7 @@ func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return n.events.subsc
 // subject. The leader ends the lease of the one of the two with fewer working links. It
 // does not block.
 func (n *Node) Yield(subject gossip.NodeID) {
-	n.inbox.putInput(call(func(l *loop) {
+	n.inbox.Put(call(func(l *loop) {
 		l.stepCore(n.clock.Now(), view.Yield{Subject: subject, Reporter: n.self.ID})
 	}))
 }
@@ -298,7 +297,7 @@ func (n *Node) Yield(subject gossip.NodeID) {
 //
 // To drain: AnnounceLeave, hand over all shards, Leave, Close.
 func (n *Node) AnnounceLeave() {
-	n.inbox.putInput(call(func(l *loop) { l.stepCore(n.clock.Now(), view.AnnounceLeave{}) }))
+	n.inbox.Put(call(func(l *loop) { l.stepCore(n.clock.Now(), view.AnnounceLeave{}) }))
 }
 
 // WaitUp blocks until this node is up in a view and holds a lease. It fails with
@@ -350,7 +349,7 @@ func (n *Node) Over() <-chan struct{} { return n.over }
 // error, while leaving continues, or with ErrClosed. Drain the node first, after
 // AnnounceLeave: Leave drops the lease immediately.
 func (n *Node) Leave(ctx context.Context) error {
-	n.inbox.putInput(call(func(l *loop) { l.stepCore(n.clock.Now(), view.Leave{}) }))
+	n.inbox.Put(call(func(l *loop) { l.stepCore(n.clock.Now(), view.Leave{}) }))
 	if n.discovery != nil {
 		n.discovery.AnnounceLeave()
 	}
@@ -410,7 +409,7 @@ func (n *Node) shutdown() {
 // how long the lease is still granted, 0 if the incarnation had already ended.
 func (n *Node) Lapse() (left time.Duration) {
 	done := make(chan struct{})
-	n.inbox.putInput(call(func(l *loop) {
+	n.inbox.Put(call(func(l *loop) {
 		defer close(done)
 		now := n.clock.Now()
 		if lease := n.lease.loadLease(); !l.ended && lease.Valid(now) {
@@ -431,7 +430,7 @@ func (n *Node) Lapse() (left time.Duration) {
 // node had left its cluster before.
 func (n *Node) signOff() (left bool) {
 	done := make(chan struct{})
-	n.inbox.putInput(call(func(l *loop) {
+	n.inbox.Put(call(func(l *loop) {
 		defer close(done)
 		left = l.ended && !n.lapsed.Load()
 		l.endIncarnation(n.clock.Now(), gossip.Removed{Reason: reasonClosed})

@@ -13,7 +13,7 @@ import (
 func TestPartitionPolicies(t *testing.T) {
 	for _, test := range []struct {
 		policy       gossip.Policy
-		few, many    bool // who goes on
+		few, many    bool // the part that continues
 		afterHealing time.Duration
 	}{
 		{nil, false, true, healsWithin},
@@ -44,7 +44,7 @@ func TestPartitionPolicies(t *testing.T) {
 						select {
 						case <-m.Over():
 							_ = m.Close()
-							ms[i] = c.add(m.addr, Config{ContactPoints: memAddrs(5), Partition: test.policy})
+							ms[i] = c.add(m.addr, Config{Join: memAddrs(5), Partition: test.policy})
 						default:
 						}
 					}
@@ -65,7 +65,7 @@ func (c *cluster) grown(n int, p gossip.Policy) []*member {
 	c.t.Helper()
 	var ms []*member
 	for i := range n {
-		ms = append(ms, c.add(memAddrs(n)[i], Config{ContactPoints: memAddrs(n), Partition: p, Bootstrap: i == 0}))
+		ms = append(ms, c.add(memAddrs(n)[i], Config{Join: memAddrs(n), Partition: p, Bootstrap: i == 0}))
 		c.settled(10*time.Second, ms...)
 	}
 	return ms

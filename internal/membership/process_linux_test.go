@@ -61,8 +61,8 @@ func scenarios() []scenario {
 	return all
 }
 
-// Real processes, each on a host of its own, and what happens to processes and
-// networks. Nothing here is timed, but for deadlines that a broken node would miss.
+// Real processes, each on a host of its own, under faults of processes and networks. No
+// time is measured; only a broken node misses a deadline.
 func TestProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes: not in short mode")
@@ -153,7 +153,7 @@ func comingAndGoing(l *lab, ps []*proc) {
 	l.t.Logf("one cluster %v after the healing", l.settled(ps...))
 }
 
-// oneWay: whatever view they agree on meanwhile, in the end all are in one.
+// oneWay: the views of the meantime do not matter; in the end all are in one.
 func oneWay(l *lab, ps []*proc, rules []string) {
 	l.wall(rules...)
 	lone := ps[0]

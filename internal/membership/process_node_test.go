@@ -48,7 +48,7 @@ type nodeSpec struct {
 // config returns the settings of its next incarnation.
 func (s *nodeSpec) config() Config {
 	cfg := localConfig()
-	cfg.Listen, cfg.ContactPoints, cfg.CrashEvidence = s.Addr, s.Contacts, s.Evidence
+	cfg.Listen, cfg.Join, cfg.CrashEvidence = s.Addr, s.Contacts, s.Evidence
 	cfg.SecretKeys, cfg.InsecureTransport = [][]byte{[]byte("0123456789abcdef")}, true
 	cfg.Clock = clock.Boot()
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))

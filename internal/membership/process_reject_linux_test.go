@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// Rejecting networks with real processes and CrashEvidence full: no process may run
-// twice, whatever device on the path answers in another's name. rejections are the rules
-// of the router against what a sends to b, in the language of nftables.
+// Rejecting networks with real processes and CrashEvidence full: no process may run twice,
+// even if a device on the path answers in another's name. rejections are the rules of the
+// router against what a sends to b, in the language of nftables.
 type rejection struct {
 	name  string
 	quick bool
@@ -36,8 +36,8 @@ func rejections() []rejection {
 	}
 }
 
-// rejectedOnTheWay: the majority continues, and nothing runs twice (the lab compares
-// leases and views at its end), whatever the router answers, in any name.
+// rejectedOnTheWay: the majority continues, and nothing runs twice (the lab compares leases
+// and views at its end), for all answers of the router, in any name.
 func rejectedOnTheWay(l *lab, ps []*proc, r rejection) {
 	minority, majority := ps[:2], ps[2:]
 	ways := func(rules []string) (out []string) {

@@ -16,7 +16,7 @@ import (
 func TestAMajorityThatLostPower(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(5)
-		cfg := Config{ContactPoints: addrs, MinGeneration: 3_000_000_000}
+		cfg := Config{Join: addrs, MinGeneration: 3_000_000_000}
 		for _, a := range addrs {
 			c.add(a, cfg)
 		}
@@ -39,7 +39,7 @@ func TestAMajorityThatLostPower(t *testing.T) {
 		}
 		c.net.Heal()
 		for i := 2; i < 5; i++ {
-			ms[i] = c.add(addrs[i], Config{ContactPoints: addrs})
+			ms[i] = c.add(addrs[i], Config{Join: addrs})
 		}
 		back := time.Now()
 		for !agree(ms) && time.Since(back) < time.Minute {
@@ -47,7 +47,7 @@ func TestAMajorityThatLostPower(t *testing.T) {
 				select {
 				case <-m.Over():
 					_ = m.Close()
-					ms[i] = c.add(m.addr, Config{ContactPoints: addrs, MinGeneration: met + 1})
+					ms[i] = c.add(m.addr, Config{Join: addrs, MinGeneration: met + 1})
 				default:
 				}
 			}
@@ -68,7 +68,7 @@ func TestAMajorityThatLostPower(t *testing.T) {
 // generation; a cluster that it forms later is above.
 func TestARemovedNodeRejoins(t *testing.T) {
 	inBubble(t, func(c *cluster) {
-		cfg := Config{ContactPoints: memAddrs(3), MinGeneration: 3_000_000_000}
+		cfg := Config{Join: memAddrs(3), MinGeneration: 3_000_000_000}
 		for _, a := range memAddrs(3) {
 			c.add(a, cfg)
 		}

@@ -23,12 +23,12 @@ const (
 // resolveContacts sends the contact points to the loop: once if they are plain addresses,
 // otherwise periodically, since names may resolve to new hosts.
 func (n *Node) resolveContacts() {
-	plain := n.cfg.ContactFunc == nil
-	for _, p := range n.cfg.ContactPoints {
+	plain := n.cfg.JoinFunc == nil
+	for _, p := range n.cfg.Join {
 		plain = plain && isPlain(p)
 	}
 	if plain {
-		n.inbox.putInput(resolvedIn{slices.Clone(n.cfg.ContactPoints)})
+		n.inbox.Put(resolvedIn{slices.Clone(n.cfg.Join)})
 		return
 	}
 	n.wg.Go(n.resolveLoop)
@@ -68,8 +68,8 @@ func (n *Node) resolveLoop() {
 			return
 		case <-timer.C:
 		}
-		if addrs := r.resolveOnce(n.ctx, n.cfg.ContactPoints, n.cfg.ContactFunc); len(addrs) > 0 {
-			n.inbox.putInput(resolvedIn{addrs})
+		if addrs := r.resolveOnce(n.ctx, n.cfg.Join, n.cfg.JoinFunc); len(addrs) > 0 {
+			n.inbox.Put(resolvedIn{addrs})
 		}
 		wait := resolveLate
 		if n.View() == nil {
@@ -132,7 +132,7 @@ func (r *resolving) warnChanged(what, name string, err error) {
 		return
 	}
 	if len(r.causes) > 2*contactPointsMax {
-		clear(r.causes) // a ContactFunc may return ever new names
+		clear(r.causes) // a JoinFunc may return ever new names
 	}
 	r.causes[key] = cause
 	r.warn(what, cause)
@@ -211,7 +211,7 @@ func (n *Node) announceAddrs(l *loop) {
 		return
 	}
 	var addrs []string
-	for addr, p := range l.forming.points {
+	for addr, p := range l.forming.points.byAddr {
 		if p.listed || p.former {
 			addrs = append(addrs, addr)
 		}

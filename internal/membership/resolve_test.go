@@ -65,7 +65,7 @@ func (s *nameServer) set(f func()) {
 	f()
 }
 
-func TestWhatContactPointsStandFor(t *testing.T) {
+func TestContactPointsResolve(t *testing.T) {
 	dns := &nameServer{
 		hosts: map[string][]string{"v4": {"10.0.0.2", "10.0.0.1"}, "both": {"10.0.0.3", "fd00::3"}, "v6": {"fd00::6"}, "mapped": {"::ffff:10.0.0.9"}},
 		srv:   map[string][]string{"_p._tcp.x": {"v4:71", "both:72", "gone:73"}, "none": {".:0"}, "noport": {"v4:0"}},
@@ -161,7 +161,7 @@ func TestTooManyContactPointsAreCut(t *testing.T) {
 // named returns settings with contact points by name.
 func named(dns gossip.Resolver, expect int, points ...string) Config {
 	cfg := testConfig()
-	cfg.ContactPoints, cfg.Resolver, cfg.BootstrapExpect = points, dns, expect
+	cfg.Join, cfg.Resolver, cfg.BootstrapExpect = points, dns, expect
 	return cfg
 }
 

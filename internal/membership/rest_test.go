@@ -14,7 +14,7 @@ func TestAtRestLittleIsSent(t *testing.T) {
 		addrs := memAddrs(nodes)
 		for _, a := range addrs {
 			cfg := lanConfig()
-			cfg.Clock, cfg.ContactPoints = testConfig().Clock, addrs
+			cfg.Clock, cfg.Join = testConfig().Clock, addrs
 			c.add(a, cfg)
 		}
 		c.settled(20*time.Second, c.nodes...)

@@ -239,7 +239,7 @@ func (n *Node) inquirePort(node gossip.Node) {
 		ctx, cancel := context.WithTimeout(n.ctx, inquiryMax)
 		defer cancel()
 		q := inquirer.Inquire(ctx, transport.Peer{ID: node.ID, Name: node.Name, Addr: node.Addr})
-		n.inbox.putInput(inquiredIn{node.ID, q})
+		n.inbox.Put(inquiredIn{node.ID, q})
 	})
 }
 

@@ -33,15 +33,7 @@ func (c *court) back(p transport.Peer, q transport.Inquiry) {
 func newInquiringCourt() *court {
 	c := newCourt(0)
 	c.inquires = true
-	v := &gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 100}}}}
-	for i := range 4 {
-		p := c.peerOf(i + 1)
-		c.on(p, transport.Connected)
-		c.on(p, transport.Accepted)
-		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: gossip.Up})
-	}
-	c.run(func(a *actions) { c.onView(c.now, v, a) })
-	c.said = nil
+	c.admitPeers(4)
 	return c
 }
 
@@ -244,7 +236,7 @@ func lastOfFive() *court {
 	for i := range 4 {
 		c.back(c.peerOf(i+1), answer())
 	}
-	c.said, c.inquired = nil, nil
+	c.reported, c.inquired = nil, nil
 	return c
 }
 
@@ -287,14 +279,14 @@ func TestInquiriesKeepRank(t *testing.T) {
 func TestSealedRefusalsAreShared(t *testing.T) {
 	c := lastOfFive()
 	p, q := c.peerOf(1), c.peerOf(2)
-	told := func(from gossip.NodeID) {
+	report := func(from gossip.NodeID) {
 		c.run(func(a *actions) { c.onSealed(c.now, from, p.ID, a) })
 	}
-	told(q.ID)
-	c.expect(t, "told of a node that is reached")
+	report(q.ID)
+	c.expect(t, "report of a node that is reached")
 	c.on(p, lost, acceptedLost)
-	told(99)
-	told(q.ID)
+	report(99)
+	report(q.ID)
 	c.expect(t, "it does not refuse here yet")
 	c.on(p, refused)
 	c.pass(25 * time.Millisecond)
@@ -305,9 +297,9 @@ func TestSealedRefusalsAreShared(t *testing.T) {
 	}
 	c = lastOfFive()
 	c.crashed(p)
-	told(99)
+	report(99)
 	c.expect(t, "a stranger's word", "dead 1: refused")
-	told(q.ID)
+	report(q.ID)
 	c.expect(t, "a member's word", "dead 1: sealed refusal")
 	// The member with the host's response sends it to all members that it reaches.
 	c = newInquiringCourt()

@@ -22,7 +22,7 @@ func TestSharedSecretsRotate(t *testing.T) {
 	old, next := sharedSecret(1), sharedSecret(2)
 	start := func(i int, secrets ...[]byte) *member {
 		cfg := localConfig()
-		cfg.ContactPoints, cfg.SharedSecrets = addrs[:3], secrets
+		cfg.Join, cfg.SharedSecrets = addrs[:3], secrets
 		return startTCP(t, addrs[i], cfg)
 	}
 	nodes := make([]*member, 3)

@@ -14,7 +14,7 @@ func sharedSecret(i int) []byte { return bytes.Repeat([]byte{byte(i)}, sharedSec
 func TestAttackAClusterWithASharedSecret(t *testing.T) {
 	addrs := freeAddrs(t, 4)
 	with := func(secrets ...[]byte) Config {
-		return Config{ContactPoints: addrs[:2], BootstrapExpect: 2, SharedSecrets: secrets}
+		return Config{Join: addrs[:2], BootstrapExpect: 2, SharedSecrets: secrets}
 	}
 	a := startTCP(t, addrs[0], with(sharedSecret(1)))
 	b := startTCP(t, addrs[1], with(sharedSecret(1), sharedSecret(2))) // on its way to a new one

@@ -119,7 +119,7 @@ func (r *recentList) listRecent() []Recent {
 func (n *Node) Status() Status {
 	s := Status{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.listRecent()}
 	done := make(chan struct{})
-	n.inbox.putInput(call(func(l *loop) {
+	n.inbox.Put(call(func(l *loop) {
 		defer close(done)
 		l.describeState(&s)
 	}))
@@ -166,7 +166,7 @@ func (l *loop) describeState(s *Status) {
 		}
 		s.Links = append(s.Links, link)
 	}
-	for _, p := range l.forming.order {
+	for _, p := range l.forming.points.order {
 		if !p.listed {
 			continue
 		}
@@ -244,7 +244,7 @@ func (n *Node) Stats() Stats {
 	s.LeaseValid = n.LeaseValid()
 	s.Leader = s.LeaseValid && n.Lease().Leader
 	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.queueCounts()
-	s.InboxWaiting, s.InboxMax = n.inbox.queueCounts()
+	s.InboxWaiting, s.InboxMax, _ = n.inbox.Counts()
 	if n.discovery != nil {
 		s.HealthScore = n.discovery.Health()
 	}

@@ -68,7 +68,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	var ms []*member
 	for _, a := range addrs {
 		cfg := localConfig()
-		cfg.ContactPoints = addrs
+		cfg.Join = addrs
 		cfg.SecretKeys = [][]byte{[]byte("0123456789abcdef")}
 		ms = append(ms, startTCP(t, a, cfg))
 	}
@@ -83,7 +83,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	_ = first.Close()
 	took := eventually(t, 30*time.Second, "a view without the leader", func() bool { return agree(rest) })
 	t.Logf("view without the leader %v after it closed", took)
-	again := startTCP(t, first.addr, Config{ContactPoints: addrs, Discovery: localConfig().Discovery, SecretKeys: first.cfg.SecretKeys})
+	again := startTCP(t, first.addr, Config{Join: addrs, Discovery: localConfig().Discovery, SecretKeys: first.cfg.SecretKeys})
 	ms = append(rest, again)
 	took = eventually(t, 30*time.Second, "all three again", func() bool { return agree(ms) })
 	t.Logf("a new incarnation is in after %v", took)
@@ -92,9 +92,9 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
+func TestWrongSettingsAreLoggedOnBothSides(t *testing.T) {
 	addrs := freeAddrs(t, 3)
-	good := startTCP(t, addrs[0], Config{ContactPoints: addrs[:1], BootstrapExpect: 1})
+	good := startTCP(t, addrs[0], Config{Join: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
 	for _, test := range []struct {
 		cfg  Config
@@ -104,9 +104,9 @@ func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 		{Config{Partition: gossip.KeepOldest{}}, []string{"setting Partition"}},
 		{Config{Lease: 1500 * time.Millisecond}, []string{"setting Lease"}},
 	} {
-		test.cfg.ContactPoints, test.cfg.BootstrapExpect = addrs[:1], 1
+		test.cfg.Join, test.cfg.BootstrapExpect = addrs[:1], 1
 		bad := startTCP(t, addrs[1], test.cfg)
-		told(t, bad, test.want...)
+		awaitLog(t, bad, test.want...)
 		if bad.View() != nil || len(good.View().Members) != 1 {
 			t.Errorf("it was admitted: %v", test.want)
 		}
@@ -135,8 +135,8 @@ func waitUp(t *testing.T, ms ...*member) {
 	}
 }
 
-// told waits for a line in a node's log that has all the words.
-func told(t *testing.T, m *member, words ...string) {
+// awaitLog waits for a line in a node's log that has all the words.
+func awaitLog(t *testing.T, m *member, words ...string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a line with "+strings.Join(words, ", "), func() bool {
 		return slices.ContainsFunc(m.recent.listRecent(), func(r Recent) bool {
@@ -145,13 +145,13 @@ func told(t *testing.T, m *member, words ...string) {
 	})
 }
 
-func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
+func TestAWrongAdvertiseIsLoggedOnBothSides(t *testing.T) {
 	addrs := freeAddrs(t, 3)
-	good := startTCP(t, addrs[0], Config{Name: "good", ContactPoints: addrs[:1], BootstrapExpect: 1})
+	good := startTCP(t, addrs[0], Config{Name: "good", Join: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
-	bad := startTCP(t, addrs[1], Config{Name: "bad", ContactPoints: addrs[:1], BootstrapExpect: 1, Advertise: addrs[2]})
-	told(t, good, `"bad" advertises `+addrs[2], "nothing listens there")
-	told(t, bad, addrs[0], "its answers do not arrive", addrs[2])
+	bad := startTCP(t, addrs[1], Config{Name: "bad", Join: addrs[:1], BootstrapExpect: 1, Advertise: addrs[2]})
+	awaitLog(t, good, `"bad" advertises `+addrs[2], "nothing listens there")
+	awaitLog(t, bad, addrs[0], "its answers do not arrive", addrs[2])
 	if len(good.View().Members) != 1 {
 		t.Error("it was admitted")
 	}
@@ -160,11 +160,11 @@ func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 func TestContactPointsByNameAndFunction(t *testing.T) {
 	a, name := startLocalhost(t)
 	addrs := freeAddrs(t, 2)
-	b := startTCP(t, addrs[0], Config{ContactPoints: []string{name, "does-not-exist.invalid:1"}, BootstrapExpect: 1})
-	c := startTCP(t, addrs[1], Config{BootstrapExpect: 1, ContactFunc: func(context.Context) ([]string, error) { return []string{a.addr}, nil }})
+	b := startTCP(t, addrs[0], Config{Join: []string{name, "does-not-exist.invalid:1"}, BootstrapExpect: 1})
+	c := startTCP(t, addrs[1], Config{BootstrapExpect: 1, JoinFunc: func(context.Context) ([]string, error) { return []string{a.addr}, nil }})
 	ms := []*member{a, b, c}
 	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
-	told(t, b, "contact point does not resolve", "does-not-exist.invalid:1")
+	awaitLog(t, b, "contact point does not resolve", "does-not-exist.invalid:1")
 }
 
 // startLocalhost starts a node that finds itself by name. All processes of the machine
@@ -175,7 +175,7 @@ func startLocalhost(t *testing.T) (m *member, name string) {
 		addr := freeAddrsOf(t, "127.0.0.1", 1)[0]
 		_, port, _ := net.SplitHostPort(addr)
 		name = "localhost:" + port
-		n, err := Start(context.Background(), Config{Listen: addr, ContactPoints: []string{name}, BootstrapExpect: 1})
+		n, err := Start(context.Background(), Config{Listen: addr, Join: []string{name}, BootstrapExpect: 1})
 		if err == nil {
 			t.Cleanup(func() { _ = n.Close() })
 			return &member{Node: n, addr: addr}, name

@@ -14,7 +14,7 @@ func TestARefusalWhereItWasNeverReached(t *testing.T) {
 	c.on(x, transport.Accepted) // it lives and is connected to us; the address we have is wrong
 	v := c.viewOf(x)
 	c.run(func(a *actions) { c.onView(c.now, v, a) })
-	c.said = nil
+	c.reported = nil
 	c.on(x, refused)
 	c.pass(500 * time.Millisecond)
 	c.on(x, refused)

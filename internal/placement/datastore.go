@@ -53,7 +53,7 @@ func placesKey(typ string) tableKey {
 	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/places")
 }
 
-func fence(typ string, term gossip.Epoch) replicator.Option {
+func fenceOption(typ string, term gossip.Epoch) replicator.Option {
 	return replicator.WithFence(replicator.Fence{Group: StorePrefix + typ, Term: uint64(term)})
 }
 
@@ -87,13 +87,13 @@ func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) e
 	}
 	sets(regionsKey(typ), w.Regions)
 	sets(proxiesKey(typ), w.Proxies)
-	return s.d.Update(ctx, ddata.Majority, ops, fence(typ, w.Term))
+	return s.d.Update(ctx, ddata.Majority, ops, fenceOption(typ, w.Term))
 }
 
 // Read implements Store.
 func (s dataStore) Read(ctx context.Context, typ string, term gossip.Epoch) (Records, error) {
 	var found Records
-	m, err := ddata.Get(ctx, s.d, shardsKey(typ), ddata.Majority, fence(typ, term))
+	m, err := ddata.Get(ctx, s.d, shardsKey(typ), ddata.Majority, fenceOption(typ, term))
 	if err != nil {
 		return found, err
 	}
@@ -102,10 +102,10 @@ func (s dataStore) Read(ctx context.Context, typ string, term gossip.Epoch) (Rec
 			found.Shards = append(found.Shards, r)
 		}
 	}
-	if found.Regions, err = s.nodes(ctx, regionsKey(typ), fence(typ, term)); err != nil {
+	if found.Regions, err = s.nodes(ctx, regionsKey(typ), fenceOption(typ, term)); err != nil {
 		return found, err
 	}
-	found.Proxies, err = s.nodes(ctx, proxiesKey(typ), fence(typ, term))
+	found.Proxies, err = s.nodes(ctx, proxiesKey(typ), fenceOption(typ, term))
 	return found, err
 }
 

@@ -42,7 +42,7 @@ func (s dataStore) revStamp(r daemon.Rev) crdt.Stamp {
 func (s dataStore) ReadPlan(ctx context.Context, typ string, term gossip.Epoch) (daemon.State, error) {
 	var opts []replicator.Option
 	if term != 0 {
-		opts = append(opts, fence(typ, term))
+		opts = append(opts, fenceOption(typ, term))
 	}
 	m, err := ddata.Get(ctx, s.d, planKey(typ), ddata.Majority, opts...)
 	return planState(m), err
@@ -55,7 +55,7 @@ func (s dataStore) WritePlan(ctx context.Context, typ string, term gossip.Epoch,
 			m.Delete(ackPrefix + nodeKey(n))
 		}
 		return nil
-	}, fence(typ, term))
+	}, fenceOption(typ, term))
 }
 
 func (s dataStore) RequestWorkers(ctx context.Context, typ string, workers int) error {

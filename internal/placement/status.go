@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"strings"
+	"sync/atomic"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -40,4 +43,93 @@ type ShardStatus struct {
 	// here.
 	Entities int
 	Buffered int
+}
+
+// registration records whether the coordinator of a type has registered this node's region. The
+// driver's goroutine writes it.
+type registration struct {
+	registered atomic.Bool
+	// term is that of the coordinator that has registered the region last.
+	term atomic.Uint64
+	// elected is the coordinator's node by this node's view and declines.
+	elected atomic.Uint64
+	// refused is why the coordinator does not register this node, nil if it does.
+	refused atomic.Pointer[string]
+}
+
+func (r *registration) setRegistered(term gossip.Epoch) {
+	r.refused.Store(nil)
+	r.registered.Store(true)
+	r.term.Store(uint64(term))
+}
+
+func (r *registration) setRefused(why string) {
+	r.registered.Store(false)
+	r.refused.Store(&why)
+}
+
+// refusal returns why the coordinator does not register this node, "" if it does.
+func (r *registration) refusal() string {
+	if why := r.refused.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// lacksHosts reports whether no node that could coordinate the type runs it.
+func (r *registration) lacksHosts() bool { return strings.HasPrefix(r.refusal(), protocol.SettingType) }
+
+// Ready reports whether every registered type has registered with its coordinator once. A
+// type that no node of its role runs counts as registered: those nodes may have an older
+// version, and leave only once this node is ready. Once true, the result stays true: a type
+// that is added later, or a coordinator that is being replaced, does not take a node out of
+// service.
+func (ds *Drivers) Ready() bool {
+	if ds.ready.Load() {
+		return true
+	}
+	for _, d := range ds.sortedDrivers() {
+		if d.endpoint != nil && !d.registration.registered.Load() && !d.registration.lacksHosts() {
+			return false
+		}
+	}
+	ds.ready.Store(true)
+	return true
+}
+
+// Status returns this node's state of all types, sorted by name. It sends no message.
+func (ds *Drivers) Status() []TypeStatus {
+	var out []TypeStatus
+	for _, d := range ds.sortedDrivers() {
+		if d.endpoint != nil {
+			out = append(out, d.typeStatus())
+		} else if ds.cfg.Self.HasRole(d.typ.Role) {
+			out = append(out, TypeStatus{Type: d.typ.Name, Role: d.typ.Role, Unregistered: true})
+		}
+	}
+	return out
+}
+
+func (d *TypeDriver) typeStatus() TypeStatus {
+	r := &d.registration
+	t := TypeStatus{
+		Type: d.typ.Name, Role: d.typ.Role, Hosting: d.all.Hosts(&d.typ),
+		Registered: r.registered.Load(), Refused: r.refusal(), Term: gossip.Epoch(r.term.Load()),
+		Coordinator: gossip.NodeID(r.elected.Load()),
+	}
+	t.Coordinating = t.Coordinator == d.all.cfg.Self.ID
+	t.Shards = make([]ShardStatus, d.typ.Shards)
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		s.Shard = strategy.ShardID(i)
+		s.Home, s.Token, s.Route, s.Buffered = d.endpoint.RouteOf(s.Shard)
+		s.Entities = d.endpoint.Population(s.Shard)
+	}
+	return t
+}
+
+// FrameCounts returns the numbers of malformed messages, and of messages that were dropped
+// because too many were waiting.
+func (ds *Drivers) FrameCounts() (malformed, overrun uint64) {
+	return ds.malformed.Load(), ds.overrun.Load()
 }

@@ -30,14 +30,14 @@ type disk struct {
 	batches
 }
 
-// keep opens the disk state for the file, and returns the core's test for durable keys, nil
+// openDisk opens the disk state for the file, and returns the core's test for durable keys, nil
 // without a file.
-func (d *disk) keep(to *Durable) func(string) bool {
+func (d *disk) openDisk(to *Durable) func(string) bool {
 	d.to, d.dirty, d.writeAt, d.stampAt = to, map[string]struct{}{}, clock.Never, clock.Never
 	if to == nil {
 		return nil
 	}
-	return to.covers
+	return to.isDurable
 }
 
 func (d *disk) retain() time.Duration {
@@ -55,7 +55,7 @@ func (l *loop) restore() {
 	// The file has been read once, by OpenDurable: only limits are likely to stand in
 	// the way.
 	var ended []replication.DeletionRecord
-	err := l.disk.to.read(func(rec record) error {
+	err := l.disk.to.readRecords(func(rec record) error {
 		ended = append(ended, rec.ended...)
 		return l.core.Restore([]replication.Item{rec.Item})
 	})
@@ -139,8 +139,8 @@ type held struct {
 	reply replication.Reply
 }
 
-// deadline returns when the loop has to look at the disk.
-func (d *disk) deadline() clock.Instant {
+// diskDeadline returns when the loop has to look at the disk.
+func (d *disk) diskDeadline() clock.Instant {
 	if d.writing != nil {
 		if d.failing != nil {
 			return clock.Never
@@ -150,8 +150,8 @@ func (d *disk) deadline() clock.Instant {
 	return clock.Min(d.writeAt, d.stampAt)
 }
 
-// store notes which durable keys have changed, and begins a batch if it is time.
-func (l *loop) store() {
+// storeChanges notes which durable keys have changed, and begins a batch if it is time.
+func (l *loop) storeChanges() {
 	d := &l.disk
 	if d.to == nil {
 		return
@@ -160,7 +160,7 @@ func (l *loop) store() {
 		l.putAside()
 	}
 	for _, k := range slices.Concat(l.out.Changed, l.out.Forgotten) {
-		if d.to.covers(k) {
+		if d.to.isDurable(k) {
 			d.dirty[k] = struct{}{}
 		}
 	}
@@ -206,7 +206,7 @@ func (l *loop) beginBatch(now clock.Instant) {
 	to, memory, result := *d.to, l.core.Memory(now), make(chan error, 1)
 	d.result = result
 	go func() {
-		result <- to.write(memory, records, gone...)
+		result <- to.writeBatch(memory, records, gone...)
 		l.r.post(job{call: l.collectBatch})
 	}()
 }
@@ -236,7 +236,7 @@ func (l *loop) endBatch(err error) {
 		l.diskFails(nil)
 		l.r.cfg.Logger.Info("replicator: durable keys are stored again", "role", l.r.cfg.Role)
 	}
-	l.release(nil)
+	l.releaseHeld(nil)
 }
 
 // batchFails notes that a batch has failed, or takes too long.
@@ -248,7 +248,7 @@ func (l *loop) batchFails(now clock.Instant, err error) {
 	}
 	l.diskFails(err)
 	l.warn("replicator: cannot store durable keys; writes of them fail here until the disk works again", "error", err)
-	l.release(err)
+	l.releaseHeld(err)
 }
 
 // restsOn returns the batch for which that must wait which rests on the disk now, 0 for none.
@@ -265,8 +265,8 @@ func (l *loop) restsOn() uint64 {
 	return 0
 }
 
-// hold keeps what rests on the disk until the batch is stored, and reports whether it does.
-func (l *loop) hold(batch uint64, disk bool, h held) bool {
+// holdForDisk keeps what rests on the disk until the batch is stored, and reports whether it does.
+func (l *loop) holdForDisk(batch uint64, disk bool, h held) bool {
 	if batch == 0 || !disk {
 		return false
 	}
@@ -275,9 +275,9 @@ func (l *loop) hold(batch uint64, disk bool, h held) bool {
 	return true
 }
 
-// release sends the output that the newest batch has stored. After a failure it drops
+// releaseHeld sends the output that the newest batch has stored. After a failure it drops
 // messages, which other members request again, and fails requests with an unknown outcome.
-func (l *loop) release(err error) {
+func (l *loop) releaseHeld(err error) {
 	d := &l.disk
 	n := 0
 	for ; n < len(d.held) && (err != nil || d.held[n].batch <= d.number); n++ {
@@ -287,9 +287,9 @@ func (l *loop) release(err error) {
 			if err != nil {
 				h.reply.Err = fmt.Errorf("%w: %w", replicator.ErrOutcomeUnknown, err)
 			}
-			l.answer(&h.reply)
+			l.replyToWaiter(&h.reply)
 		case err == nil:
-			l.send(&h.send)
+			l.sendFrame(&h.send)
 		}
 	}
 	l.encoded = nil

@@ -130,7 +130,7 @@ func TestDiskThatHangsHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	})
 	// What was confirmed stands in the file.
 	kept := map[string]bool{}
-	if err := d.read(func(r record) error { kept[r.Key] = true; return nil }); err != nil || !kept["keep/k"] || !kept["keep/other"] || kept["memory"] {
+	if err := d.readRecords(func(r record) error { kept[r.Key] = true; return nil }); err != nil || !kept["keep/k"] || !kept["keep/other"] || kept["memory"] {
 		t.Errorf("%v %v", kept, err)
 	}
 }

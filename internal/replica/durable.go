@@ -107,7 +107,7 @@ func OpenDurable(cfg DurableConfig) (*Durable, error) {
 		cfg.OpenWait = 5 * time.Second
 	}
 	d := &Durable{cfg: cfg}
-	if err := guarded(d.open); err != nil {
+	if err := guarded(d.openFile); err != nil {
 		if d.db != nil {
 			_ = guarded(d.db.Close)
 		}
@@ -127,7 +127,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-func (d *Durable) open() (err error) {
+func (d *Durable) openFile() (err error) {
 	st, err := os.Stat(d.cfg.Path)
 	fresh := errors.Is(err, os.ErrNotExist)
 	switch {
@@ -146,7 +146,7 @@ func (d *Durable) open() (err error) {
 	if fresh {
 		return d.db.Update(d.found)
 	}
-	return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, func(record) error { return nil }) })
+	return d.db.View(func(tx *bbolt.Tx) error { return d.loadRecords(tx, func(record) error { return nil }) })
 }
 
 // checkFile checks the length and the pages of the file. A shared lock keeps writers away
@@ -188,12 +188,12 @@ func (d *Durable) found(tx *bbolt.Tx) error {
 	return errors.Join(meta.Put(formatKey, format), meta.Put(ownerKey, []byte(d.cfg.Owner)))
 }
 
-// read calls f with every key that the file has.
-func (d *Durable) read(f func(record) error) error {
-	return guarded(func() error { return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, f) }) })
+// readRecords calls f with every key that the file has.
+func (d *Durable) readRecords(f func(record) error) error {
+	return guarded(func() error { return d.db.View(func(tx *bbolt.Tx) error { return d.loadRecords(tx, f) }) })
 }
 
-func (d *Durable) load(tx *bbolt.Tx, f func(record) error) error {
+func (d *Durable) loadRecords(tx *bbolt.Tx, f func(record) error) error {
 	meta, keys, ages := tx.Bucket(metaBucket), tx.Bucket(keyBucket), tx.Bucket(ageBucket)
 	if meta == nil || keys == nil {
 		return errors.New("not a file of durable keys")
@@ -254,8 +254,8 @@ func checkNames(tx *bbolt.Tx, meta *bbolt.Bucket) error {
 		meta.ForEach(func(k, _ []byte) error { return entry(k) }))
 }
 
-// covers reports whether a key is durable.
-func (d *Durable) covers(key string) bool {
+// isDurable reports whether a key is durable.
+func (d *Durable) isDurable(key string) bool {
 	begins := func(p string) bool { return strings.HasPrefix(key, p) }
 	return slices.ContainsFunc(d.cfg.Prefixes, begins) && !slices.ContainsFunc(d.cfg.Except, begins)
 }
@@ -338,8 +338,8 @@ func synced(path string) error {
 	return nil
 }
 
-// write stores records, deletes the keys in gone, and syncs the file.
-func (d *Durable) write(m replication.Memory, records []record, gone ...string) error {
+// writeBatch stores records, deletes the keys in gone, and syncs the file.
+func (d *Durable) writeBatch(m replication.Memory, records []record, gone ...string) error {
 	err := guarded(func() error {
 		if d.hang != nil {
 			<-d.hang
@@ -358,7 +358,7 @@ func (d *Durable) write(m replication.Memory, records []record, gone ...string) 
 				}
 			}
 			for i := range records {
-				if err := records[i].put(tx); err != nil {
+				if err := records[i].putRecord(tx); err != nil {
 					return err
 				}
 			}

@@ -68,7 +68,7 @@ func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
 		life(time.Second, 0, 31, 32, 33)
 		for i := range 3 {
 			d := openDurable(t, filepath.Join(dir, fmt.Sprint("file", i)), 0)
-			if err := d.read(func(r record) error {
+			if err := d.readRecords(func(r record) error {
 				v, err := crdt.Decode(r.Kind, r.Bytes)
 				if m := v.(*textMap); m.Tombstones() != 0 || len(r.ended) != 0 {
 					t.Errorf("file %d has %d tombstones, %v", i, m.Tombstones(), r.ended)
@@ -94,12 +94,12 @@ func TestAgesInFiles(t *testing.T) {
 	v.Delete("a", crdt.Stamp{Time: 1})
 	rec := record{replication.Item{Key: "keep/m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}, []replication.DeletionRecord{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}}
 	got := func() (ended []replication.DeletionRecord, err error) {
-		err = d.read(func(r record) error { ended = r.ended; return nil })
+		err = d.readRecords(func(r record) error { ended = r.ended; return nil })
 		return ended, err
 	}
 	for _, ended := range [][]replication.DeletionRecord{rec.ended, nil} {
 		rec.ended = ended
-		if err := d.write(replication.Memory{}, []record{rec}); err != nil {
+		if err := d.writeBatch(replication.Memory{}, []record{rec}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := got(); err != nil || fmt.Sprint(got) != fmt.Sprint(ended) {
@@ -108,10 +108,10 @@ func TestAgesInFiles(t *testing.T) {
 	}
 	old := []replication.DeletionRecord{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}
 	for name, end := range map[string]func() error{
-		"a key that is forgotten":  func() error { return d.write(replication.Memory{}, nil, "keep/m") },
+		"a key that is forgotten":  func() error { return d.writeBatch(replication.Memory{}, nil, "keep/m") },
 		"a file that is set aside": func() error { _, err := d.setAside(time.Now()); return err },
 	} {
-		if err := errors.Join(d.write(replication.Memory{}, []record{{rec.Item, old}}), end()); err != nil {
+		if err := errors.Join(d.writeBatch(replication.Memory{}, []record{{rec.Item, old}}), end()); err != nil {
 			t.Fatal(err)
 		}
 		_ = d.db.View(func(tx *bbolt.Tx) error {
@@ -168,7 +168,7 @@ func TestNothingIsConfirmedToOthersThatCannotBeStored(t *testing.T) {
 func TestExceptedKeysAreNotKept(t *testing.T) {
 	d := Durable{cfg: DurableConfig{Prefixes: []string{"a/", "b/"}, Except: []string{"a/not/"}}}
 	for key, want := range map[string]bool{"a/x": true, "b/": true, "c": false, "a/not/x": false, "a/not": true, "a": false, "": false} {
-		if got := d.covers(key); got != want {
+		if got := d.isDurable(key); got != want {
 			t.Errorf("%q: %t", key, got)
 		}
 	}

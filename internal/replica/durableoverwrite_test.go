@@ -41,7 +41,7 @@ func manyKeysBytes(t testing.TB) []byte {
 			}
 			recs = append(recs, rec)
 		}
-		if err := d.write(testMemory, recs, gone...); err != nil {
+		if err := d.writeBatch(testMemory, recs, gone...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func contentOf(t testing.TB, path string, b []byte) (content map[string]string, 
 		}
 		defer d.Close()
 		content = map[string]string{}
-		if err = d.read(func(r record) error {
+		if err = d.readRecords(func(r record) error {
 			content[r.Key] = fmt.Sprintf("%d %d %x %v", r.Gen, r.Kind, r.Bytes, r.ended)
 			return nil
 		}); err != nil {

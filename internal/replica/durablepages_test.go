@@ -45,7 +45,7 @@ func TestPagesThatDoNotFitAreNamed(t *testing.T) {
 		s.Add(1, fmt.Sprint("element ", i))
 		recs = append(recs, record{Item: replication.Item{Key: fmt.Sprintf("keep/%04d", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}})
 	}
-	if err := d.write(testMemory, recs); err != nil {
+	if err := d.writeBatch(testMemory, recs); err != nil {
 		t.Fatal(err)
 	}
 	d.Close()
@@ -131,12 +131,12 @@ func TestSoundFilesPassTheCheckOfPages(t *testing.T) {
 		for range 8 {
 			d := openAll(t, path)
 			got := map[string]string{}
-			if err := d.read(func(r record) error { got[r.Key] = string(r.Bytes); return nil }); err != nil || !maps.Equal(got, want) {
+			if err := d.readRecords(func(r record) error { got[r.Key] = string(r.Bytes); return nil }); err != nil || !maps.Equal(got, want) {
 				t.Fatalf("seed %d: %d keys, not %d: %v", seed, len(got), len(want), err)
 			}
 			for range 1 + rng.IntN(6) {
 				gone := randomGone(rng, want)
-				if err := d.write(testMemory, randomRecords(rng, want, keys), gone...); err != nil {
+				if err := d.writeBatch(testMemory, randomRecords(rng, want, keys), gone...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -188,7 +188,7 @@ func TestDamagedHeadRecordIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	whole := writtenFile(t, path, func(d *Durable) (err error) {
 		for gen := range uint64(2) {
-			err = errors.Join(err, d.write(testMemory, []record{{Item: replication.Item{Key: "keep/x", Gen: gen + 1}}}))
+			err = errors.Join(err, d.writeBatch(testMemory, []record{{Item: replication.Item{Key: "keep/x", Gen: gen + 1}}}))
 		}
 		return err
 	})
@@ -232,7 +232,7 @@ func TestFormatOfDurableFiles(t *testing.T) {
 			if m, err := d.memory(); err != nil || m != testMemory {
 				t.Errorf("%+v, %v", m, err)
 			}
-			if err := d.write(testMemory, nil); err != nil {
+			if err := d.writeBatch(testMemory, nil); err != nil {
 				t.Error(err)
 			}
 			_ = d.db.View(func(tx *bbolt.Tx) error {

@@ -25,8 +25,8 @@ type record struct {
 	ended []replication.DeletionRecord
 }
 
-// put stores a record, or takes out what there is of it.
-func (r *record) put(tx *bbolt.Tx) error {
+// putRecord stores a record, or takes out what there is of it.
+func (r *record) putRecord(tx *bbolt.Tx) error {
 	key := []byte(r.Key)
 	it := r.Item
 	if it.Kind == 0 && len(r.ended) > 0 {

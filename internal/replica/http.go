@@ -61,7 +61,7 @@ func (r *Replicator) serveStatus(w http.ResponseWriter, req *http.Request) {
 	for _, p := range peers {
 		page.Peers = append(page.Peers, peerPage{p.ID.String(), p.Down, p.Lag, p.CaughtUp})
 	}
-	answer(w, page, err)
+	writeJSON(w, page, err)
 }
 
 func (r *Replicator) serveKeys(w http.ResponseWriter, req *http.Request) {
@@ -73,10 +73,10 @@ func (r *Replicator) serveKeys(w http.ResponseWriter, req *http.Request) {
 			from++
 		}
 		for _, k := range names[from:min(len(names), from+keysListedMax)] {
-			page = append(page, r.describe(k))
+			page = append(page, r.describeKey(k))
 		}
 	})
-	answer(w, page, err)
+	writeJSON(w, page, err)
 }
 
 func (r *Replicator) serveValue(w http.ResponseWriter, req *http.Request) {
@@ -84,7 +84,7 @@ func (r *Replicator) serveValue(w http.ResponseWriter, req *http.Request) {
 	var v crdt.Value
 	err := r.call(req.Context(), func() {
 		key := req.FormValue("key")
-		page = r.describe(key)
+		page = r.describeKey(key)
 		if v = r.loop.core.Value(key); v != nil {
 			v = v.Clone()
 		}
@@ -94,19 +94,19 @@ func (r *Replicator) serveValue(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if v != nil {
-		show := &shower{left: shownBytesMax}
-		page.Value = show.value(v)
+		show := &valueRenderer{left: shownBytesMax}
+		page.Value = show.renderValue(v)
 		page.Truncated = show.cut
 	}
-	answer(w, page, err)
+	writeJSON(w, page, err)
 }
 
-func (r *Replicator) describe(key string) keyPage {
+func (r *Replicator) describeKey(key string) keyPage {
 	s := r.loop.core.Key(key)
 	return keyPage{Key: key, Kind: kindName(s.Kind), Bytes: s.Bytes, Digest: strconv.FormatUint(s.Print, 16)}
 }
 
-func answer(w http.ResponseWriter, page any, err error) {
+func writeJSON(w http.ResponseWriter, page any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

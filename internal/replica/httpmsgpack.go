@@ -17,7 +17,7 @@ const packDepthMax = 32
 // item of an array takes at least one.
 func unpacked(raw string) (v any, ok bool) {
 	r := &unpacker{b: raw}
-	v = r.next(packDepthMax)
+	v = r.nextValue(packDepthMax)
 	return v, !r.bad && r.b == ""
 }
 
@@ -32,8 +32,8 @@ type unpacker struct {
 	bad bool
 }
 
-// take returns the next n bytes.
-func (r *unpacker) take(n uint64) string {
+// takeBytes returns the next n bytes.
+func (r *unpacker) takeBytes(n uint64) string {
 	if r.bad || n > uint64(len(r.b)) {
 		r.bad, r.b = true, ""
 		return ""
@@ -46,12 +46,12 @@ func (r *unpacker) take(n uint64) string {
 // uint reads a big-endian number of n bytes.
 func (r *unpacker) uint(n uint64) uint64 {
 	var b [8]byte
-	copy(b[8-n:], r.take(n))
+	copy(b[8-n:], r.takeBytes(n))
 	return binary.BigEndian.Uint64(b[:])
 }
 
-func (r *unpacker) next(depth int) any {
-	c := r.take(1)
+func (r *unpacker) nextValue(depth int) any {
+	c := r.takeBytes(1)
 	if c == "" || depth == 0 {
 		r.bad = true
 		return nil
@@ -80,7 +80,7 @@ func (r *unpacker) long(t byte, depth int) any {
 	case 0xc2, 0xc3:
 		return t == 0xc3
 	case 0xc4, 0xc5, 0xc6:
-		return r.bytes(r.uint(1 << (t - 0xc4)))
+		return r.rawBytes(r.uint(1 << (t - 0xc4)))
 	case 0xca:
 		return number(float64(math.Float32frombits(uint32(r.uint(4)))))
 	case 0xcb:
@@ -109,17 +109,17 @@ func number(f float64) any {
 	return f
 }
 
-func (r *unpacker) text(n uint64) any { return strings.ToValidUTF8(r.take(n), "\uFFFD") }
+func (r *unpacker) text(n uint64) any { return strings.ToValidUTF8(r.takeBytes(n), "\uFFFD") }
 
-func (r *unpacker) bytes(n uint64) any {
-	raw := r.take(n)
+func (r *unpacker) rawBytes(n uint64) any {
+	raw := r.takeBytes(n)
 	return rawPage{base64.StdEncoding.EncodeToString([]byte(raw)), len(raw)}
 }
 
 func (r *unpacker) items(n uint64, depth int) any {
 	out := []any{}
 	for ; n > 0 && !r.bad; n-- {
-		out = append(out, r.next(depth-1))
+		out = append(out, r.nextValue(depth-1))
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func (r *unpacker) pairs(n uint64, depth int) any {
 	out := map[string]any{}
 	for ; n > 0 && !r.bad; n-- {
 		name := r.key(depth - 1)
-		out[name] = r.next(depth - 1)
+		out[name] = r.nextValue(depth - 1)
 	}
 	return out
 }
@@ -137,7 +137,7 @@ func (r *unpacker) pairs(n uint64, depth int) any {
 // within the JSON of the next its quotes would double at every level, to gigabytes.
 func (r *unpacker) key(depth int) string {
 	from := r.b
-	switch k := r.next(depth).(type) {
+	switch k := r.nextValue(depth).(type) {
 	case string:
 		return k
 	case rawPage:

@@ -18,7 +18,7 @@ const shownBytesMax = 1 << 20
 // shower turns a value into what JSON shows best: text as text, what an application's
 // codec has encoded as what it is, and anything else as its bytes. It stops when it has
 // shown enough.
-type shower struct {
+type valueRenderer struct {
 	left int
 	cut  bool
 }
@@ -32,8 +32,8 @@ type placePage struct {
 	Keys     map[string]any `json:"keys,omitempty"`
 }
 
-// value returns v for JSON.
-func (s *shower) value(v crdt.Value) any {
+// renderValue returns v for JSON.
+func (s *valueRenderer) renderValue(v crdt.Value) any {
 	switch v := v.(type) {
 	case *crdt.GCounter:
 		return v.Count()
@@ -42,28 +42,28 @@ func (s *shower) value(v crdt.Value) any {
 	case *crdt.Flag:
 		return v.Enabled()
 	case *crdt.GSet[string]:
-		return s.list(v.Elements())
+		return s.renderElements(v.Elements())
 	case *crdt.ORSet[string]:
-		return s.list(v.Elements())
+		return s.renderElements(v.Elements())
 	case *crdt.LWWRegister[string]:
 		if raw, ok := v.Value(); ok {
-			return s.element(raw)
+			return s.renderElement(raw)
 		}
 		return nil
 	case *crdt.MVRegister[string]:
-		return s.list(v.Values())
+		return s.renderElements(v.Values())
 	case *crdt.LWWMap[string, string]:
-		return entries(s, v.All(), s.element)
+		return renderEntries(s, v.All(), s.renderElement)
 	case *crdt.PNCounterMap[string]:
-		return entries(s, v.All(), func(n int64) any { return n })
+		return renderEntries(s, v.All(), func(n int64) any { return n })
 	case *crdt.ORMultiMap[string, string]:
-		return entries(s, grouped(v.All()), func(vs []string) any { return s.list(vs) })
+		return renderEntries(s, grouped(v.All()), func(vs []string) any { return s.renderElements(vs) })
 	case *crdt.ORMap[string, string]:
-		return s.places(v.Keys(), func(k string) crdt.Place[string, string] { return v.At(k) })
+		return s.renderPlaces(v.Keys(), func(k string) crdt.Place[string, string] { return v.At(k) })
 	case *crdt.VersionVector:
 		out := map[string]uint64{}
 		for n, seq := range v.All() {
-			if s.takes(16) {
+			if s.fitsBytes(16) {
 				out[strconv.FormatUint(uint64(n), 16)] = seq
 			}
 		}
@@ -72,28 +72,28 @@ func (s *shower) value(v crdt.Value) any {
 	return nil
 }
 
-// takes reports whether so much more may be shown.
-func (s *shower) takes(n int) bool {
+// fitsBytes reports whether so much more may be shown.
+func (s *valueRenderer) fitsBytes(n int) bool {
 	if s.left -= n + 16; s.left < 0 {
 		s.cut = true
 	}
 	return !s.cut
 }
 
-func (s *shower) list(raws []string) []any {
+func (s *valueRenderer) renderElements(raws []string) []any {
 	slices.Sort(raws)
 	out := []any{}
 	for _, raw := range raws {
-		if s.cut = s.cut || len(out) > 0 && len(raw) > s.left; !s.takes(0) {
+		if s.cut = s.cut || len(out) > 0 && len(raw) > s.left; !s.fitsBytes(0) {
 			break
 		}
-		out = append(out, s.element(raw))
+		out = append(out, s.renderElement(raw))
 	}
 	return out
 }
 
-// entries shows a map, in the order of its keys until it is enough.
-func entries[V any](s *shower, all iter.Seq2[string, V], show func(V) any) map[string]any {
+// renderEntries shows a map, in the order of its keys until it is enough.
+func renderEntries[V any](s *valueRenderer, all iter.Seq2[string, V], show func(V) any) map[string]any {
 	vals := map[string]V{}
 	var keys []string
 	for k, v := range all {
@@ -103,7 +103,7 @@ func entries[V any](s *shower, all iter.Seq2[string, V], show func(V) any) map[s
 	slices.Sort(keys)
 	out := map[string]any{}
 	for _, k := range keys {
-		if !s.takes(len(k)) {
+		if !s.fitsBytes(len(k)) {
 			break
 		}
 		out[label(out, k)] = show(vals[k])
@@ -125,25 +125,25 @@ func grouped(all iter.Seq2[string, string]) iter.Seq2[string, []string] {
 	}
 }
 
-func (s *shower) places(keys []string, at func(string) crdt.Place[string, string]) map[string]any {
+func (s *valueRenderer) renderPlaces(keys []string, at func(string) crdt.Place[string, string]) map[string]any {
 	slices.Sort(keys)
 	out := map[string]any{}
 	for _, k := range keys {
-		if !s.takes(len(k)) {
+		if !s.fitsBytes(len(k)) {
 			break
 		}
 		p := at(k)
-		page := placePage{Values: s.list(p.Values()), Elements: s.list(p.Elements()), Count: p.Count(), Enabled: p.Enabled()}
+		page := placePage{Values: s.renderElements(p.Values()), Elements: s.renderElements(p.Elements()), Count: p.Count(), Enabled: p.Enabled()}
 		if under := p.Keys(); len(under) > 0 {
-			page.Keys = s.places(under, func(k string) crdt.Place[string, string] { return p.At(k) })
+			page.Keys = s.renderPlaces(under, func(k string) crdt.Place[string, string] { return p.At(k) })
 		}
 		out[label(out, k)] = page
 	}
 	return out
 }
 
-// element shows one element, of which as many bytes at most are shown as are left.
-func (s *shower) element(raw string) any {
+// renderElement shows one element, of which as many bytes at most are shown as are left.
+func (s *valueRenderer) renderElement(raw string) any {
 	switch {
 	case len(raw) > s.left:
 		s.cut = true

@@ -26,9 +26,6 @@ type loop struct {
 	warned clock.Instant
 	ahead  map[gossip.NodeID]bool // warned about (warnAhead)
 	disk   disk
-	// timer fires at armed, or has.
-	timer *time.Timer
-	armed clock.Instant
 
 	// The newest message encoded: sends of one message to several peers follow
 	// each other.
@@ -39,11 +36,10 @@ type loop struct {
 func (l *loop) init(r *Replicator) {
 	c := &r.cfg
 	l.r = r
-	l.timer, l.armed = time.NewTimer(time.Hour), clock.Never
 	l.waiters = map[replication.RequestID]*waiter{}
 	l.subs.exact = map[string][]*subscription{}
 	l.core = replication.New(replication.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
-		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable),
+		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.openDisk(c.Durable),
 		LeaseValid: c.LeaseValid, Wall: c.wall(), Epochs: c.Terms,
 		Retain: l.disk.retain(), WallMillis: uint64(c.WallClock().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
 }
@@ -56,30 +52,17 @@ func (c *Config) wall() func() uint64 {
 	return func() uint64 { return uint64(max(c.WallClock().UnixMilli(), 0)) }
 }
 
-// run steps the core until the replicator is closed. A bug in the core ends this
+// runLoop steps the core until the replicator is closed. A bug in the core ends this
 // replicator and not the process.
-func (l *loop) run() {
-	defer func() {
-		defer l.timer.Stop()
-		l.locked(l.end)
-	}()
+func (l *loop) runLoop() {
+	defer l.locked(l.closeLoop)
 	func() {
 		// New has taken it.
 		defer l.r.running.Unlock()
 		defer l.contain()
 		l.restore()
-		l.arm()
 	}()
-	for {
-		select {
-		case <-l.r.quit:
-			return
-		case <-l.timer.C:
-			l.locked(l.tick)
-		case <-l.r.wake:
-			l.locked(l.drain)
-		}
-	}
+	l.r.inbox.Run(l.r.quit, l.stepBatch)
 }
 
 // locked runs f while no other goroutine steps the core.
@@ -90,45 +73,39 @@ func (l *loop) locked(f func()) {
 	f()
 }
 
-func (l *loop) deadline() clock.Instant {
-	d := clock.Min(l.core.Deadline(), l.disk.deadline())
-	return clock.Min(d, l.r.cfg.Clock.Now().Add(time.Hour))
-}
-
-func (l *loop) tick() {
-	l.armed = clock.Never
-	l.step(replication.Tick{})
-	l.carryOut()
-	l.arm()
-}
-
-func (l *loop) drain() {
-	defer l.arm()
-	r := l.r
-	r.mu.Lock()
-	jobs := r.inbox
-	r.inbox, r.frames = nil, 0
-	r.mu.Unlock()
+// stepBatch runs jobs and what is due, and returns the next deadline.
+func (l *loop) stepBatch(jobs []job) clock.Instant {
+	l.r.running.Lock()
+	defer l.r.running.Unlock()
+	defer l.contain()
 	for i := range jobs {
-		l.do(&jobs[i])
+		l.runJob(&jobs[i])
+	}
+	if !l.quiet() {
+		l.stepCore(replication.Tick{})
 	}
 	l.carryOut()
+	return l.nextDeadline()
 }
 
-func (l *loop) do(j *job) {
+func (l *loop) nextDeadline() clock.Instant {
+	return clock.Min(l.core.Deadline(), l.disk.diskDeadline())
+}
+
+func (l *loop) runJob(j *job) {
 	switch {
 	case j.call != nil:
 		j.call()
 	case j.frame != nil:
-		l.receive(j.from, j.frame)
+		l.receiveFrame(j.from, j.frame)
 	case j.waiter != nil:
-		l.request(j)
+		l.stepRequest(j)
 	default:
-		l.step(j.event)
+		l.stepCore(j.event)
 	}
 }
 
-func (l *loop) request(j *job) {
+func (l *loop) stepRequest(j *job) {
 	if _, cancel := j.event.(replication.Cancel); cancel {
 		if l.waiters[j.waiter.id] != nil {
 			delete(l.waiters, j.waiter.id)
@@ -137,10 +114,10 @@ func (l *loop) request(j *job) {
 	} else {
 		l.waiters[j.waiter.id] = j.waiter
 	}
-	l.step(j.event)
+	l.stepCore(j.event)
 }
 
-func (l *loop) receive(from gossip.NodeID, frame []byte) {
+func (l *loop) receiveFrame(from gossip.NodeID, frame []byte) {
 	l.stats.FramesReceived++
 	l.stats.BytesReceived += uint64(len(frame))
 	m, err := replication.Decode(frame)
@@ -149,10 +126,10 @@ func (l *loop) receive(from gossip.NodeID, frame []byte) {
 		l.warn("replicator: bad frame", "from", from, "error", err)
 		return
 	}
-	l.step(replication.Received{From: from, Msg: m})
+	l.stepCore(replication.Received{From: from, Msg: m})
 }
 
-func (l *loop) step(ev replication.Event) {
+func (l *loop) stepCore(ev replication.Event) {
 	l.core.Step(l.r.cfg.Clock.Now(), ev, &l.out)
 	if l.disk.to == nil {
 		l.carryOut()
@@ -162,29 +139,29 @@ func (l *loop) step(ev replication.Event) {
 // carryOut does what the steps since the last time have asked for, but for what rests on
 // the disk: that waits for the batch which has the durable keys (disk.go).
 func (l *loop) carryOut() {
-	l.store()
+	l.storeChanges()
 	batch := l.restsOn()
 	// Before a change becomes visible elsewhere: otherwise a subscriber that is ready
 	// meanwhile would receive the same state twice.
-	l.subs.changed(l.out.Changed)
+	l.subs.markChanged(l.out.Changed)
 	for i := range l.out.Send {
-		if s := &l.out.Send[i]; !l.hold(batch, s.Disk, held{send: *s}) {
-			l.send(s)
+		if s := &l.out.Send[i]; !l.holdForDisk(batch, s.Disk, held{send: *s}) {
+			l.sendFrame(s)
 		}
 	}
 	l.encoded = nil
 	for i := range l.out.Reply {
-		if rep := &l.out.Reply[i]; !l.hold(batch, rep.Disk, held{reply: *rep}) {
-			l.answer(rep)
+		if rep := &l.out.Reply[i]; !l.holdForDisk(batch, rep.Disk, held{reply: *rep}) {
+			l.replyToWaiter(rep)
 		}
 	}
 	for i := range l.out.Trace {
-		l.trace(&l.out.Trace[i])
+		l.logTrace(&l.out.Trace[i])
 	}
 	l.out.Reset()
 }
 
-func (l *loop) send(s *replication.Send) {
+func (l *loop) sendFrame(s *replication.Send) {
 	if s.Msg != l.encoded {
 		l.frame = replication.Append(appendRole(l.frame[:0], l.r.cfg.Role), s.Msg)
 		l.encoded = s.Msg
@@ -208,7 +185,7 @@ func (l *loop) send(s *replication.Send) {
 	}
 }
 
-func (l *loop) answer(rep *replication.Reply) {
+func (l *loop) replyToWaiter(rep *replication.Reply) {
 	w := l.waiters[rep.ID]
 	if w == nil {
 		return
@@ -241,7 +218,7 @@ func result(err error) string {
 	return "error"
 }
 
-func (l *loop) trace(e *replication.TraceEvent) {
+func (l *loop) logTrace(e *replication.TraceEvent) {
 	switch e.Kind {
 	case replication.TraceRefused:
 		l.warn("replicator: refused what a peer sent", "peer", e.Peer, "key", e.Key, "bytes", e.Bytes, "why", e.Detail)
@@ -292,9 +269,7 @@ func (l *loop) snapshot() figures.Replicator {
 	s.FramesReceived, s.BytesReceived, s.FramesBad = own.FramesReceived, own.BytesReceived, own.FramesBad
 	s.DurableWrites, s.DurableErrors = own.DurableWrites, own.DurableErrors
 	s.Subscribers, s.DurableFailing = l.subs.n, l.disk.failing != nil
-	l.r.mu.Lock()
-	s.InboxDropped = l.r.dropped
-	l.r.mu.Unlock()
+	_, _, s.InboxDropped = l.r.inbox.Counts()
 	return s
 }
 
@@ -309,20 +284,17 @@ func (l *loop) subscribe(s *subscription) {
 	l.subs.addSubscription(s, existing)
 }
 
-// end closes the subscriptions and releases all waiting callers.
-func (l *loop) end() {
+// closeLoop closes the subscriptions and releases all waiting callers.
+func (l *loop) closeLoop() {
 	r := l.r
 	// Deferred, in case a broken core panics again here: no caller may wait forever.
 	defer close(r.done)
-	defer l.subs.close()
+	defer l.subs.endAll()
 	if l.disk.to != nil {
 		// The file learns how long it was in use. An error is counted, and warned about.
 		l.finishDisk()
 	}
-	r.mu.Lock()
-	r.closing = true
-	r.inbox = nil
-	r.mu.Unlock()
+	r.inbox.Close()
 	r.last = l.snapshot()
 }
 
@@ -346,39 +318,28 @@ func (r *Replicator) direct(j *job) bool {
 		return false
 	}
 	defer r.running.Unlock()
-	r.mu.Lock()
-	idle := !r.closing && len(r.inbox) == 0
-	r.mu.Unlock()
-	if !idle || !r.loop.quick() {
+	if !r.inbox.Idle() || !r.loop.quick() {
 		return false
 	}
 	defer r.loop.contain()
-	r.loop.do(j)
+	r.loop.runJob(j)
 	r.loop.carryOut()
-	r.loop.arm()
+	r.inbox.ArmTimer(r.loop.nextDeadline())
 	return true
 }
 
 // quick reports whether a step now does nothing but what it is asked for, and waits for
 // no disk.
-func (l *loop) quick() bool {
-	return l.disk.to == nil && l.core.Deadline().After(l.r.cfg.Clock.Now())
-}
+func (l *loop) quick() bool { return l.disk.to == nil && l.quiet() }
+
+// quiet reports whether the core has nothing due.
+func (l *loop) quiet() bool { return l.core.Deadline().After(l.r.cfg.Clock.Now()) }
 
 // contain ends this replicator, and not the process, when the core has a bug.
 func (l *loop) contain() {
 	if x := recover(); x != nil {
 		l.r.cfg.Logger.Error("replicator: broken, closing it", "role", l.r.cfg.Role, "panic", x, "stack", string(debug.Stack()))
 		l.r.quitOnce.Do(func() { close(l.r.quit) })
-	}
-}
-
-// arm sets the timer to when the loop next has to look, if that is sooner than it would.
-// The caller holds running.
-func (l *loop) arm() {
-	if at := l.deadline(); at.Before(l.armed) {
-		l.armed = at
-		l.timer.Reset(clock.Ahead(at.Sub(l.r.cfg.Clock.Now())))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/driver"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
@@ -24,15 +25,13 @@ import (
 type Replicator struct {
 	cfg Config
 
-	mu      sync.Mutex
-	inbox   []job
-	frames  int // of the jobs, those that are frames
-	dropped uint64
-	nextID  replication.RequestID
-	closing bool
-	last    figures.Replicator // of the time when it was closed
+	// inbox drives the loop. It is closed first when the replicator ends.
+	inbox *driver.Driver[job]
 
-	wake     chan struct{}
+	mu     sync.Mutex
+	nextID replication.RequestID
+	last   figures.Replicator // of the time when it was closed
+
 	quit     chan struct{}
 	quitOnce sync.Once
 	done     chan struct{}
@@ -67,10 +66,13 @@ type waiter struct {
 // New starts a replicator. It ends with Close.
 func New(cfg Config) *Replicator {
 	cfg = cfg.withDefaults()
-	r := &Replicator{cfg: cfg, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	r := &Replicator{
+		cfg: cfg, inbox: driver.New(driver.Config[job]{Clock: cfg.Clock, Frames: cfg.Inbox}),
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
 	r.loop.init(r)
 	r.running.Lock() // until the keys of the file are there
-	go r.loop.run()
+	go r.loop.runLoop()
 	return r
 }
 
@@ -130,26 +132,10 @@ func (r *Replicator) LeaseRegained() { r.post(job{event: replication.LeaseRegain
 // that wait for them and Limits.Pending; events are few. It returns false when
 // the replicator is closed.
 func (r *Replicator) post(j job) bool {
-	r.mu.Lock()
-	if r.closing {
-		r.mu.Unlock()
-		return false
-	}
 	if j.frame != nil {
-		if r.frames >= r.cfg.Inbox {
-			r.dropped++
-			r.mu.Unlock()
-			return true
-		}
-		r.frames++
+		return r.inbox.PutFrame(j) || !r.inbox.Closed()
 	}
-	r.inbox = append(r.inbox, j)
-	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-	return true
+	return r.inbox.Put(j)
 }
 
 // call runs f on the goroutine and waits for it. If it returns an error, f has not run
@@ -188,14 +174,14 @@ func (r *Replicator) Get(ctx context.Context, keys []string, level replicator.Le
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	reply, err := r.do(ctx, "get", level, func(id replication.RequestID, deadline clock.Instant) replication.Event {
+	reply, err := r.runRequest(ctx, "get", level, func(id replication.RequestID, deadline clock.Instant) replication.Event {
 		return replication.Read{ID: id, Keys: keys, Level: level, Deadline: deadline, Fence: replicator.FenceOf(opts)}
 	})
 	return reply.Values, err
 }
 
-// do runs a request.
-func (r *Replicator) do(ctx context.Context, op string, level replicator.Level, event func(replication.RequestID, clock.Instant) replication.Event) (replication.Reply, error) {
+// runRequest runs a request.
+func (r *Replicator) runRequest(ctx context.Context, op string, level replicator.Level, event func(replication.RequestID, clock.Instant) replication.Event) (replication.Reply, error) {
 	w := &waiter{op: op, level: level, started: r.cfg.Clock.Now(), reply: make(chan replication.Reply, 1)}
 	patience := r.timeout()
 	if d, ok := ctx.Deadline(); ok {
@@ -234,15 +220,15 @@ func (r *Replicator) await(ctx context.Context, w *waiter, patience time.Duratio
 				cancelled = nil
 				continue
 			}
-			return replication.Reply{}, r.abandon(w, ctx.Err())
+			return replication.Reply{}, r.abandonRequest(w, ctx.Err())
 		case <-late.C:
-			return replication.Reply{}, r.abandon(w, context.DeadlineExceeded)
+			return replication.Reply{}, r.abandonRequest(w, context.DeadlineExceeded)
 		}
 	}
 }
 
-// abandon cancels a request and returns its error.
-func (r *Replicator) abandon(w *waiter, why error) error {
+// abandonRequest cancels a request and returns its error.
+func (r *Replicator) abandonRequest(w *waiter, why error) error {
 	r.post(job{event: replication.Cancel{ID: w.id}, waiter: w})
 	if w.op == "get" {
 		return why
@@ -283,7 +269,7 @@ func (r *Replicator) View(ctx context.Context, key string, f func(crdt.Value)) e
 	if err != nil {
 		return err
 	}
-	defer r.release(snaps)
+	defer r.releaseSnapshots(snaps)
 	f(snaps[0].Value)
 	return nil
 }
@@ -311,7 +297,7 @@ func (r *Replicator) Subscribe(pattern string, f func(operation.Change)) (cancel
 		return func() {}
 	}
 	return func() {
-		s.end()
+		s.requestEnd()
 		r.post(job{call: func() { r.loop.subs.removeSubscription(s) }})
 	}
 }
@@ -358,9 +344,7 @@ func (r *Replicator) Status(ctx context.Context) (s figures.Replicator, peers []
 // ErrClosed. It waits until its goroutines have ended, except for a subscriber's function
 // that has not returned. It is idempotent.
 func (r *Replicator) Close() error {
-	r.mu.Lock()
-	r.closing = true
-	r.mu.Unlock()
+	r.inbox.Close()
 	r.quitOnce.Do(func() { close(r.quit) })
 	<-r.done
 	return nil

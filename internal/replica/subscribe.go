@@ -32,9 +32,9 @@ type subscription struct {
 	busy sync.Mutex // held while f runs
 }
 
-func (s *subscription) end() { s.once.Do(func() { close(s.quit) }) }
+func (s *subscription) requestEnd() { s.once.Do(func() { close(s.quit) }) }
 
-func (s *subscription) mark(keys ...string) {
+func (s *subscription) markKeys(keys ...string) {
 	if len(keys) == 0 {
 		return
 	}
@@ -49,8 +49,8 @@ func (s *subscription) mark(keys ...string) {
 	}
 }
 
-// take returns the marked keys, sorted, and unmarks them.
-func (s *subscription) take() []string {
+// takeMarked returns the marked keys, sorted, and unmarks them.
+func (s *subscription) takeMarked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := slices.Sorted(maps.Keys(s.dirty))
@@ -58,7 +58,7 @@ func (s *subscription) take() []string {
 	return keys
 }
 
-func (s *subscription) run() {
+func (s *subscription) deliverMarked() {
 	defer close(s.done)
 	for {
 		select {
@@ -66,16 +66,16 @@ func (s *subscription) run() {
 			return
 		case <-s.wake:
 		}
-		for _, k := range s.take() {
-			if !s.show(k) {
+		for _, k := range s.takeMarked() {
+			if !s.fetchAndDeliver(k) {
 				return
 			}
 		}
 	}
 }
 
-// show fetches a key's value and shows it. It returns false at the end.
-func (s *subscription) show(key string) bool {
+// fetchAndDeliver fetches a key's value and shows it. It returns false at the end.
+func (s *subscription) fetchAndDeliver(key string) bool {
 	v, ok := s.fetch(key, s.quit)
 	if !ok {
 		return false
@@ -107,13 +107,13 @@ func (ss *subscriptions) addSubscription(s *subscription, existing []string) {
 	default:
 	}
 	ss.n++
-	go s.run()
+	go s.deliverMarked()
 	if s.prefix {
 		ss.prefixes = append(ss.prefixes, s)
 	} else {
 		ss.exact[s.name] = append(ss.exact[s.name], s)
 	}
-	s.mark(existing...)
+	s.markKeys(existing...)
 }
 
 // removeSubscription removes a subscription that has ended.
@@ -133,29 +133,29 @@ func (ss *subscriptions) removeSubscription(s *subscription) {
 	}
 }
 
-// changed marks keys in all subscriptions that match them.
-func (ss *subscriptions) changed(keys []string) {
+// markChanged marks keys in all subscriptions that match them.
+func (ss *subscriptions) markChanged(keys []string) {
 	for _, k := range keys {
 		for _, s := range ss.exact[k] {
-			s.mark(k)
+			s.markKeys(k)
 		}
 		for _, s := range ss.prefixes {
 			if strings.HasPrefix(k, s.name) {
-				s.mark(k)
+				s.markKeys(k)
 			}
 		}
 	}
 }
 
-// close ends all subscriptions and waits for their goroutines, but for those in
+// endAll ends all subscriptions and waits for their goroutines, but for those in
 // which the subscriber's function is running.
-func (ss *subscriptions) close() {
+func (ss *subscriptions) endAll() {
 	all := slices.Clone(ss.prefixes)
 	for _, list := range ss.exact {
 		all = append(all, list...)
 	}
 	for _, s := range all {
-		s.end()
+		s.requestEnd()
 	}
 	for _, s := range all {
 		if s.busy.TryLock() {

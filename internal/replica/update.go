@@ -48,11 +48,11 @@ func (r *Replicator) Update(ctx context.Context, ops []operation.Op, level repli
 		return err
 	}
 	fence := replicator.FenceOf(opts)
-	t := r.turns.of(ops, level)
-	defer t.end()
+	t := r.turns.turnFor(ops, level)
+	defer t.endTurn()
 	for attempt := range updateAttemptsMax {
 		if attempt > 0 {
-			if err := t.wait(ctx); err != nil {
+			if err := t.waitTurn(ctx); err != nil {
 				return err
 			}
 		}
@@ -61,10 +61,10 @@ func (r *Replicator) Update(ctx context.Context, ops []operation.Op, level repli
 			return err
 		}
 		if !blind && t.isBehind() {
-			r.release(bases) // another update has waited for longer
+			r.releaseSnapshots(bases) // another update has waited for longer
 			continue
 		}
-		_, err = r.do(ctx, "update", level, func(id replication.RequestID, deadline clock.Instant) replication.Event {
+		_, err = r.runRequest(ctx, "update", level, func(id replication.RequestID, deadline clock.Instant) replication.Event {
 			return replication.Update{ID: id, Ops: decided, Bases: bases, Level: level, Deadline: deadline, Fence: fence}
 		})
 		if !errors.Is(err, replicator.ErrContended) {
@@ -93,7 +93,7 @@ func (r *Replicator) decide(ctx context.Context, ops []operation.Op) (decided []
 		}
 		p, err := contained(op, snaps[i])
 		if err != nil {
-			r.release(append(snaps, bases...))
+			r.releaseSnapshots(append(snaps, bases...))
 			return nil, nil, false, err
 		}
 		blind = blind && p.Blind
@@ -101,7 +101,7 @@ func (r *Replicator) decide(ctx context.Context, ops []operation.Op) (decided []
 		bases[i], snaps[i] = snaps[i], nil
 	}
 	if slices.ContainsFunc(snaps, func(s *replication.Snapshot) bool { return s != nil && s.Value != nil }) {
-		r.release(snaps) // of keys that need none
+		r.releaseSnapshots(snaps) // of keys that need none
 	}
 	return decided, bases, blind, nil
 }
@@ -125,10 +125,7 @@ func (r *Replicator) snapshots(ctx context.Context, keys []string) (snaps []*rep
 	}
 	if r.running.TryLock() {
 		defer r.running.Unlock()
-		r.mu.Lock()
-		closing := r.closing
-		r.mu.Unlock()
-		if closing {
+		if r.inbox.Closed() {
 			return nil, replicator.ErrClosed
 		}
 		take()
@@ -138,7 +135,7 @@ func (r *Replicator) snapshots(ctx context.Context, keys []string) (snaps []*rep
 	return snaps, err
 }
 
-func (r *Replicator) release(snaps []*replication.Snapshot) {
+func (r *Replicator) releaseSnapshots(snaps []*replication.Snapshot) {
 	free := func() {
 		for _, s := range snaps {
 			s.Release()
@@ -176,7 +173,7 @@ type turn struct {
 	moved chan struct{}
 }
 
-func (ts *turns) of(ops []operation.Op, level replicator.Level) *turn {
+func (ts *turns) turnFor(ops []operation.Op, level replicator.Level) *turn {
 	t := &turn{in: ts}
 	for i := range ops {
 		k := turnKey{ops[i].Key, level == replicator.Local || level == replicator.To(1)}
@@ -198,8 +195,8 @@ func (t *turn) isBehind() bool {
 	return slices.ContainsFunc(t.keys, func(k turnKey) bool { return len(t.in.queues[k]) > 0 })
 }
 
-// wait waits for the turn, if it has not come yet.
-func (t *turn) wait(ctx context.Context) error {
+// waitTurn waits for the turn, if it has not come yet.
+func (t *turn) waitTurn(ctx context.Context) error {
 	if t.waited {
 		return nil
 	}
@@ -235,8 +232,8 @@ func (t *turn) come() bool {
 	return !slices.ContainsFunc(t.keys, func(k turnKey) bool { return t.in.queues[k][0] != t })
 }
 
-// end gives the turn, or the place in the queues, up.
-func (t *turn) end() {
+// endTurn gives the turn, or the place in the queues, up.
+func (t *turn) endTurn() {
 	if !t.waited {
 		return
 	}

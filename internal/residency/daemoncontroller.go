@@ -2,19 +2,16 @@ package residency
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
-
-// ErrNoWorker reports a worker that must not run.
-var ErrNoWorker = errors.New("sharding: no such worker now")
 
 // DaemonController is the shell of internal/core/daemon: it follows the plan of one daemon, for
 // the life of the type. Each incarnation has a daemonSession. All methods are safe for
@@ -70,13 +67,13 @@ func (k *DaemonController) workersIn(s strategy.ShardID) []string {
 }
 
 // StartWorker returns the number of the worker that starts, and the number of all workers in
-// its plan. It fails with ErrNoWorker if the worker must not run. An instance that it lets
+// its plan. It fails with failure.NoWorker if the worker must not run. An instance that it lets
 // start is in its shard's table already, so a later plan that stops it finds it.
 func (k *DaemonController) StartWorker(id string) (worker, of int, err error) {
 	worker, err = strconv.Atoi(id)
 	p := k.plan.Load()
 	if err != nil || !k.planRead.Load() || p == nil || !p.Runs(worker) {
-		return 0, 0, ErrNoWorker
+		return 0, 0, failure.NoWorker
 	}
 	return worker, p.Workers, nil
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -43,7 +44,7 @@ func TestWorkersAreThoseThatRun(t *testing.T) {
 func TestAWorkerStartsByThePlanOnly(t *testing.T) {
 	k := NewDaemonController("d", 1, 9)
 	k.adoptPlan(planOf(1, 3, true))
-	if _, _, err := k.StartWorker("1"); err != ErrNoWorker {
+	if _, _, err := k.StartWorker("1"); err != failure.NoWorker {
 		t.Errorf("before the plan was read: %v", err)
 	}
 	k.planRead.Store(true)
@@ -51,7 +52,7 @@ func TestAWorkerStartsByThePlanOnly(t *testing.T) {
 		t.Errorf("worker %d of %d, %v", n, of, err)
 	}
 	for _, id := range []string{"3", "-1", "x"} {
-		if _, _, err := k.StartWorker(id); err != ErrNoWorker {
+		if _, _, err := k.StartWorker(id); err != failure.NoWorker {
 			t.Errorf("worker %q: %v", id, err)
 		}
 	}

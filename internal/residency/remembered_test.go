@@ -2,6 +2,7 @@ package residency
 
 import (
 	"context"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"log/slog"
 	"slices"
 	"testing"
@@ -14,12 +15,12 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-var firstToken = strategy.Token{Term: 1, Seq: 1}
+var firstToken = protocol.Token{Term: 1, Seq: 1}
 
 // fakeShard has the entities that were started.
 type fakeShard struct{ entities []string }
 
-func (s *fakeShard) Token() strategy.Token { return firstToken }
+func (s *fakeShard) Token() protocol.Token { return firstToken }
 func (s *fakeShard) Lives(id string) bool  { return slices.Contains(s.entities, id) }
 func (s *fakeShard) IDs() []string         { return slices.Clone(s.entities) }
 func (s *fakeShard) Entities() int         { return len(s.entities) }

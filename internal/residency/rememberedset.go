@@ -2,6 +2,7 @@ package residency
 
 import (
 	"cmp"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ type crashedEntity struct {
 
 // storedIDs are the ids of one allocation of a shard.
 type storedIDs struct {
-	token strategy.Token
+	token protocol.Token
 	ids   map[string]bool
 	// stale is set if the shard must be read again: a node has joined that may have more ids.
 	stale bool
@@ -178,7 +179,7 @@ func (m *rememberedSet) finishWrite(b update, ok bool) {
 }
 
 // needsRead reports whether an allocation of a shard must be read.
-func (m *rememberedSet) needsRead(shard strategy.ShardID, token strategy.Token, now time.Time) bool {
+func (m *rememberedSet) needsRead(shard strategy.ShardID, token protocol.Token, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.stored[shard]
@@ -228,7 +229,7 @@ func (m *rememberedSet) failRead(shard strategy.ShardID) {
 // finishRead ends the read of an allocation and returns the ids to start: those that are new,
 // and were not removed since. Ids that were written during the read count as read. Ids of the
 // set that the store does not have are written again.
-func (m *rememberedSet) finishRead(shard strategy.ShardID, token strategy.Token, ids []string, now time.Time) (start []string) {
+func (m *rememberedSet) finishRead(shard strategy.ShardID, token protocol.Token, ids []string, now time.Time) (start []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.stored[shard]

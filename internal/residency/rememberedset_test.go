@@ -2,6 +2,7 @@ package residency
 
 import (
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"testing"
 	"time"
@@ -10,8 +11,8 @@ import (
 )
 
 // readTwice returns a set whose shard 3 was read twice, so that it needs no read later.
-func readTwice(ids ...string) (m *rememberedSet, token strategy.Token, now time.Time) {
-	m, token, now = newRememberedSet(), strategy.Token{Term: 1, Seq: 1}, time.Now()
+func readTwice(ids ...string) (m *rememberedSet, token protocol.Token, now time.Time) {
+	m, token, now = newRememberedSet(), protocol.Token{Term: 1, Seq: 1}, time.Now()
 	for range 2 {
 		m.beginRead(3)
 		m.finishRead(3, token, ids, now)
@@ -64,8 +65,8 @@ func TestAReadStartsNoEntityThatEndedMeanwhile(t *testing.T) {
 // read starts it again if it has crashed by then.
 func TestAnEntityThatIsWrittenDuringTheFirstReadIsRemembered(t *testing.T) {
 	unread, moved := newRememberedSet(), newRememberedSet()
-	token, now := strategy.Token{Term: 1, Seq: 2}, time.Now()
-	moved.finishRead(3, strategy.Token{Term: 1, Seq: 1}, nil, now)
+	token, now := protocol.Token{Term: 1, Seq: 2}, time.Now()
+	moved.finishRead(3, protocol.Token{Term: 1, Seq: 1}, nil, now)
 	for name, m := range map[string]*rememberedSet{"unread": unread, "read by an earlier allocation": moved} {
 		m.beginRead(3)
 		for _, id := range []string{"a", "b", "c"} {
@@ -180,7 +181,7 @@ func someIDs(n int) []string {
 // update was dropped.
 func TestARememberedSetIsBounded(t *testing.T) {
 	m := newRememberedSet()
-	m.finishRead(2, strategy.Token{Seq: 1}, []string{"a", "b"}, time.Now())
+	m.finishRead(2, protocol.Token{Seq: 1}, []string{"a", "b"}, time.Now())
 	m.noteLife(2, "b", false)
 	m.takeUpdates()
 	for _, id := range someIDs(dirtyMax) {
@@ -205,7 +206,7 @@ func TestARememberedSetIsBounded(t *testing.T) {
 // A second read starts only new ids: neither those of running entities, nor of those that
 // passivated themselves during the read.
 func TestSecondReadStartsOnlyWhatIsNew(t *testing.T) {
-	m, token, at := newRememberedSet(), strategy.Token{Seq: 1}, time.Now()
+	m, token, at := newRememberedSet(), protocol.Token{Seq: 1}, time.Now()
 	m.beginRead(3)
 	if got := m.finishRead(3, token, []string{"a", "b"}, at); !slices.Equal(got, []string{"a", "b"}) || m.needsRead(3, token, at) {
 		t.Fatalf("the first read starts %q", got)
@@ -233,7 +234,7 @@ func TestSecondReadStartsOnlyWhatIsNew(t *testing.T) {
 // The last update of an entity counts, even if an earlier one is written or a shard is read
 // meanwhile.
 func TestTheLastUpdateCounts(t *testing.T) {
-	token, at := strategy.Token{Seq: 1}, time.Now()
+	token, at := protocol.Token{Seq: 1}, time.Now()
 	known := func(ids ...string) *rememberedSet {
 		m := newRememberedSet()
 		m.beginRead(3)
@@ -277,7 +278,7 @@ func TestTheLastUpdateCounts(t *testing.T) {
 	})
 	t.Run("another allocation is read", func(t *testing.T) {
 		m := known("a")
-		if m.needsRead(3, token, at) || !m.needsRead(3, strategy.Token{Seq: 2}, at) {
+		if m.needsRead(3, token, at) || !m.needsRead(3, protocol.Token{Seq: 2}, at) {
 			t.Error("the token does not count")
 		}
 	})

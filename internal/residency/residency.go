@@ -4,6 +4,7 @@ package residency
 
 import (
 	"context"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"log/slog"
 	"sync"
 
@@ -15,7 +16,7 @@ import (
 
 // Shard is a shard that runs on this node. activation.Shard implements it.
 type Shard interface {
-	Token() strategy.Token
+	Token() protocol.Token
 	// Ensure starts an entity that has no instance, and reports whether it does.
 	Ensure(id string) (starts bool)
 	// Dismiss ends an instance in an orderly way, and reports whether it still exists.
@@ -42,7 +43,7 @@ type Home struct {
 	// WantHome requests a home for a shard that has none.
 	WantHome func(strategy.ShardID)
 	// Supersede ends an allocation immediately; the shard gets a new one.
-	Supersede func(strategy.ShardID, strategy.Token)
+	Supersede func(strategy.ShardID, protocol.Token)
 	// LeaseValid reports whether this node may run entities now.
 	LeaseValid func() bool
 	// Members returns the nodes of the type's role. Office returns the term in which this

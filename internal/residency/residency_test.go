@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"slices"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestOnlyTheEntitiesThatMustRunAreStarted(t *testing.T) {
 func TestShardsWithInstancesAreAbandoned(t *testing.T) {
 	h := fakeHome(map[strategy.ShardID]*fakeShard{0: {entities: []string{"a", "b"}}, 1: {}}, fakeStore{})
 	var ended []strategy.ShardID
-	h.Supersede = func(i strategy.ShardID, token strategy.Token) {
+	h.Supersede = func(i strategy.ShardID, token protocol.Token) {
 		if token == firstToken {
 			ended = append(ended, i)
 		}

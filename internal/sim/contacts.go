@@ -6,144 +6,131 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/internal/sim/virtual"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/run"
 )
 
-// memberlist is modelled as an adversary. Its contacts differ from node to node, come
+// contacts models memberlist as an adversary. Its contacts differ from node to node, come
 // late and repeatedly, and mix the dead with the living. They never contain a view's
 // membership. The only requirement is that a living contact comes up in the end.
+type contacts struct {
+	run   *run.Run
+	hosts *hosts
+	// formed counts the clusters that were formed.
+	formed int
+}
 
-// askAround repeatedly hands contacts to a process, and decides which process forms a cluster.
-func (p *proc) askAround() {
-	wait := p.w.toldRand.Duration(20*time.Millisecond, 400*time.Millisecond)
-	if p.member.view != nil {
+// informRepeatedly hands contacts to a process, and decides which process forms a cluster.
+func (c *contacts) informRepeatedly(n *node) {
+	wait := c.run.Rand.Told.Duration(20*time.Millisecond, 400*time.Millisecond)
+	if n.member.View() != nil {
 		wait *= 4
 	}
-	p.w.After(wait, func() {
-		if !p.alive || p.over {
-			return
+	c.run.After(wait, func() {
+		if n.p.Active() {
+			n.p.Thread.Run(func() { c.inform(n) })
+			c.informRepeatedly(n)
 		}
-		p.run(p.learn)
-		p.askAround()
 	})
 }
 
-func (p *proc) learn() {
-	w := p.w
-	if p.over {
+// inform hands contacts to a process, or has it form a cluster.
+func (c *contacts) inform(n *node) {
+	if n.p.Removed() {
 		return
 	}
-	if p.member.view == nil && w.mayForm(p) {
-		w.event(p, "forms", 0, nil)
-		w.formed++
-		if w.formed > 1 {
-			w.hit(markReformed)
+	if n.member.View() == nil && c.mayForm(n) {
+		n.p.Event("forms", 0, nil)
+		c.formed++
+		if c.formed > 1 {
+			c.run.Hit(coverage.Reformed)
 		}
-		generation, millisecond := w.formingGeneration(p)
-		p.step(view.Form{Generation: generation, Millisecond: millisecond, Secret: [2]uint64{uint64(w.formed), 1}})
+		generation, millisecond := c.hosts.walls.formingGeneration(n.p.Slot, c.generations())
+		n.member.Step(view.Form{Generation: generation, Millisecond: millisecond, Secret: [2]uint64{uint64(c.formed), 1}})
 		return
 	}
-	told := w.story(p)
-	if len(told) > 0 {
-		p.step(view.Contacts{Nodes: told})
+	if told := c.draw(n); len(told) > 0 {
+		n.member.Step(view.Contacts{Nodes: told})
 	}
 }
 
-// story draws the nodes that memberlist reports to one process at one time.
-func (w *world) story(p *proc) []gossip.Node {
+// generations returns the generations that processes have met, by host.
+func (c *contacts) generations() []uint32 {
+	known := make([]uint32, len(c.hosts.all))
+	for _, q := range c.hosts.running() {
+		known[q.p.Slot] = q.generation
+	}
+	return known
+}
+
+// draw draws the nodes that memberlist reports to one process at one time.
+func (c *contacts) draw(n *node) []gossip.Node {
 	var told []gossip.Node
-	for _, i := range w.toldRand.Subset(len(w.hosts), 1+w.toldRand.IntN(len(w.hosts))) {
-		if w.parted(p.slot, i) {
+	r, all := c.run.Rand.Told, c.hosts.all
+	for _, i := range r.Subset(len(all), 1+r.IntN(len(all))) {
+		if c.hosts.meeting.isParted(n.p.Slot, i) {
 			continue
 		}
-		if q := w.hosts[i].proc; q != nil && (q != p || w.toldRand.Chance(10)) {
-			told = append(told, q.node)
+		if q := all[i].node; q != nil && (q != n || r.Chance(10)) {
+			told = append(told, q.p.Node)
 		}
-		if old := w.hosts[i].former; len(old) > 0 && w.toldRand.Chance(25) {
-			told = append(told, old[w.toldRand.IntN(len(old))])
+		if old := all[i].former; len(old) > 0 && r.Chance(25) {
+			told = append(told, old[r.IntN(len(old))])
 		}
 	}
 	return told
 }
 
-// mayForm is the forming rule of package gossip with all hosts as contact points and
-// all of them expected: every one answers, none belongs to a cluster, and this
-// one has the lowest address.
-func (w *world) mayForm(p *proc) bool {
-	for i := range w.hosts {
-		q := w.hosts[i].proc
-		if skip, may := w.mayFormApart(p, i); skip && may {
-			continue
-		} else if !may {
-			return false
-		}
-		if !w.hosts[i].expected {
+// mayForm is the forming rule of internal/membership with all hosts as contact points and
+// all of them expected: every one answers, none belongs to a cluster, and this node
+// has the lowest address.
+func (c *contacts) mayForm(n *node) bool {
+	for i := range c.hosts.all {
+		at := &c.hosts.all[i]
+		if c.hosts.meeting.separates(i, n.p.Slot) {
+			if c.findsOther(n, i) {
+				return false
+			}
 			continue
 		}
-		if q == nil || q.paused || q.over || q.member.view != nil || w.blocked(p.slot, i) != open {
-			return false
+		if !at.expected {
+			continue
 		}
-		if i < p.slot {
+		q := at.node
+		if q == nil || q.p.Thread.Paused() || q.p.Removed() || q.member.View() != nil || c.hosts.net.Blocked(n.p.Slot, i) != network.Open || i < n.p.Slot {
 			return false
 		}
 	}
 	return true
 }
 
-// regroup handles the nodes outside the view of a node.
-// Lineages that wrong evidence has parted are made to meet. A node that has lost its quorum
-// ends when it finds a live cluster, or when its whole view has been dead for long.
-func (p *proc) regroup() {
-	m := &p.member
-	if m.view == nil || m.leaving {
-		return
-	}
-	now := p.w.Now()
-	if p.leaseValid() {
-		m.lostSince = virtual.Never
-	} else {
-		m.lostSince = min(m.lostSince, now)
-	}
-	if m.lostSince != virtual.Never && p.allDead() {
-		m.deadSince = min(m.deadSince, now)
-	} else {
-		m.deadSince = virtual.Never
-	}
-	if m.deadSince != virtual.Never && now.Sub(m.deadSince) > reformAfter {
-		p.removed(gossip.Removed{Reason: "its whole view is dead"})
-		return
-	}
-	if p.w.toldRand.IntN(16) == 0 {
-		p.lookAround()
-	}
+// findsOther reports whether a host of the other side, which is no contact point, shows a
+// cluster that can be reached, and joined.
+func (c *contacts) findsOther(n *node, slot int) bool {
+	q := c.hosts.all[slot].node
+	return c.hosts.meeting.met && q != nil && q.member.View() != nil && c.hosts.net.Blocked(n.p.Slot, slot) == network.Open
 }
 
-func (p *proc) allDead() bool {
-	v := p.member.view
-	for i := range v.Members {
-		if id := v.Members[i].ID; id != p.node.ID && !p.links().peer(id).proof {
-			return false
-		}
-	}
-	return len(v.Members) > 1
-}
-
-// lookAround asks one contact point which cluster it belongs to.
-func (p *proc) lookAround() {
-	w, m := p.w, &p.member
-	i := w.toldRand.IntN(len(w.hosts))
-	q := w.hosts[i].proc
-	if q == nil || q == p || q.paused || q.over || q.member.view == nil || w.blocked(p.slot, i) != open || m.view.Member(q.node.ID) != nil {
+// LookAround asks one contact point which cluster it belongs to.
+func (n *node) LookAround() {
+	h, r := n.hosts, n.hosts.run
+	i := r.Rand.Told.IntN(len(h.all))
+	q, ours := h.all[i].node, n.member.View()
+	if q == nil || q == n || q.p.Thread.Paused() || q.p.Removed() || q.member.View() == nil || h.net.Blocked(n.p.Slot, i) != network.Open || ours.Member(q.p.ID()) != nil {
 		return
 	}
-	theirs := q.member.view
+	theirs := q.member.View()
 	switch {
-	case theirs.Cluster == m.view.Cluster && !invariant.SameView(theirs, m.view):
-		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: view.Whole(m.view)}})
-	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != virtual.Never && w.Now().Sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
-		p.removed(gossip.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
-	case theirs.Cluster != m.view.Cluster && q.leaseValid() && p.leaseValid():
-		p.step(view.ForeignSeen{Cluster: theirs.Cluster, Nodes: append([]gossip.Node{q.node}, nodesIn(theirs)...)})
+	case theirs.Cluster == ours.Cluster:
+		if !invariant.SameView(theirs, ours) {
+			n.member.Send(view.Send{To: q.p.ID(), Msg: &view.Decided{View: view.Whole(ours)}})
+		}
+	case !q.member.LeaseValid():
+	case n.member.Isolated() > r.Config.RemoveAfter+r.Config.Lease:
+		n.Removed(gossip.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
+	case n.member.LeaseValid():
+		n.member.Step(view.ForeignSeen{Cluster: theirs.Cluster, Nodes: append([]gossip.Node{q.p.Node}, nodesIn(theirs)...)})
 	}
 }
 

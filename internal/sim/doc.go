@@ -7,25 +7,40 @@
 //
 // The cores are those of production, so the order of messages is decided by production's own
 // code: internal/core/route plays each route, internal/core/flow the windows and accounts. The
-// drivers around the cores (members.go, layers.go, store.go, upper.go, routes.go, hosts.go,
-// asks.go, states.go, packages datapath and statemove) do what the shells do with their
-// effects, and nothing more. The network keeps the promises of
-// internal/transport (net.go), and in some runs carries control messages as datagrams
-// that are lost, doubled and late. memberlist is an adversary (contacts.go); crash
-// evidence is drawn from the connections of a node, as gossip draws it (evidence.go);
-// entities are bounded mailboxes with handlers that take time, and a state that is the history
-// of what they handled. Each process has four callers for an entity, of all classes, which wait
-// for room as the callers of package sharding do.
+// drivers around the cores do what the shells do with their effects, and nothing more. Each
+// package below may import those after it:
+//
+//	sim         hosts, nodes, contacts, faults and the endings of a run
+//	sharding    entity types: regions, coordinators, instances, calls, draining; their checkers
+//	replica     replicators with their clients, disks and clocks; the checkers of S4
+//	membership  the view core with links, proofs and leases; the checkers of views
+//	process     identity, thread, clock and endpoint of one process
+//	network     paths, connections and datagrams, with their faults
+//	run         what all parts share: time, random numbers, configuration, trace, failure
+//	seed        the configuration that a seed draws
+//	coverage    rare states that a campaign must have seen
+//	trace       the hash and the lines of all events
+//	datapath    routes, callers, windows and mailboxes of one entity type
+//	statemove   states on their way between homes
+//	virtual     the schedule, clocks, threads, timers and random numbers
+//
+// The network keeps the promises of internal/transport, and in some runs carries control
+// messages as datagrams that are lost, doubled and late. memberlist is an adversary
+// (contacts.go); crash evidence is drawn from the connections of a node, as
+// internal/membership draws it; entities are bounded mailboxes with handlers that take time, and
+// a state that is the history of what they handled. Each process has four callers for an entity,
+// of all classes, which wait for room as the callers of internal/delivery do.
 //
 // A seed draws one or two entity types of one or two roles, each role with its own
 // replicator; which hosts carry the second role; which are proxies; asks with deadlines
 // beside tells; whether entities have a state that moves with them; a partition policy.
 //
 // In some runs the hosts begin as two clusters of one name, and meet (apart.go). In some
-// the words of S4 are durable, and disks fail (disks.go); frames are damaged on the way, which
-// ends their connection, and handlers block (trouble.go); a cut leaves each host its two
-// neighbours in a ring (faults.go); clients write a register whose last write wins, by clocks
-// that jump (walls.go).
+// the words of S4 are durable, and disks fail; frames are damaged on the way, which
+// ends their connection, and handlers block; a cut leaves each host its two
+// neighbours in a ring (cuts.go); clients write a register whose last write wins, by clocks
+// that jump; wall clocks are set at each start of a process (walls.go); a node that is no member
+// sends messages of the view protocol (strangers.go).
 //
 // Not modelled: codecs, TLS, the bytes of frames, flows of the transport (a small frame never
 // passes a large one), messages that no connection carries, passivation, remembered entities,
@@ -34,14 +49,13 @@
 //
 // # A run
 //
-// A seed draws a configuration (swarm.go, swarmtypes.go): each class of fault is on or
-// off. For some virtual seconds faults strike (faults.go), some of them aimed at the
-// moments in which a view is proposed or committed, a shard moves, or an office is
-// taken (strikes.go). Then one of three endings asks for liveness (ending.go). The
-// checkers of package invariant receive every fact as it happens; the first violation
-// ends the run. A failure prints the newest events, the states of all processes side by
-// side, and the line that replays it.
+// A seed draws a configuration: each class of fault is on or off. For some virtual seconds
+// faults strike (faults.go, cuts.go), some of them aimed at the moments in which a view is
+// proposed or committed, a shard moves, or a coordinator is elected (aimed.go). Then one of
+// three endings asks for liveness (ending.go). The checkers of package invariant receive every
+// fact as it happens; the first violation ends the run. A failure prints the newest events, the
+// states of all processes side by side, and the line that replays it.
 //
-// Marks (marks.go) count rare states; a campaign that has not seen all of them has
-// shown little.
+// Package coverage counts rare states; a campaign that has not seen all of them has shown
+// little.
 package sim

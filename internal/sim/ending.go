@@ -5,71 +5,85 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/membership"
+	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/sim/trace"
 )
 
-// How a run ends is how liveness is asked for, the hard way: a random quorum is
+// ending asks for liveness at the end of a run, the hard way: a random quorum is
 // healed and the rest stays as broken as it is. "Heal everything, then look"
 // hides livelocks.
+type ending struct {
+	run   *run.Run
+	hosts *hosts
+	net   *network.Network
+	judge *membership.Judge
+	// meet connects the sides of a run whose hosts start apart.
+	meet func()
+	// checkLayers asks the layers above for liveness on the hosts in a set.
+	checkLayers func(q map[int]bool)
+}
 
 const (
 	healBound     = 20 * time.Second
-	reformAfter   = 3 * time.Second
 	survivorBound = 1500 * time.Millisecond
 )
 
-// finish ends the faults and asks for liveness.
-func (w *world) finish() {
-	for i := range w.hosts {
-		w.hosts[i].stay = true
+// playEnding ends the faults and asks for liveness.
+func (e *ending) playEnding() {
+	e.hosts.keepEmpty()
+	if e.run.Config.Orderly {
+		e.awaitLeaving()
 	}
-	if w.swarm.orderly {
-		w.endLeaving()
-	}
-	switch w.swarm.ending {
-	case endQuorum:
-		if q := w.drawQuorum(); q != nil {
-			w.endQuorum(q)
+	switch e.run.Config.Ending {
+	case seed.EndQuorum:
+		if q := e.drawQuorum(); q != nil {
+			e.healQuorum(q)
 			return
 		}
-		w.endAll()
-	case endSurvivor:
-		w.endAll()
-		if !w.swarm.wrongEvidence && !w.driftBroken {
-			w.endSurvivor()
+		e.healAll()
+	case seed.EndSurvivor:
+		e.healAll()
+		if !e.run.Excused() {
+			e.killAllButOne()
 		}
 	default:
-		w.endAll()
+		e.healAll()
 	}
 }
 
-// endLeaving lets those that leave do so in order: to end them before would be no plan.
+// awaitLeaving lets those that leave do so in order: to end them before would be no plan.
 // Some never can: where no death counts as proven, the last two that leave may part
 // without a quorum.
-func (w *world) endLeaving() {
-	leaves := func(p *proc) bool { return p.member.leaving && !p.over }
-	w.untilTrue(w.swarm.drainPatience()+reformAfter, 20*time.Millisecond, func() bool { return !slices.ContainsFunc(w.running(), leaves) })
+func (e *ending) awaitLeaving() {
+	leaves := func(n *node) bool { return n.member.Leaving() && !n.p.Removed() }
+	e.run.UntilTrue(e.run.Config.DrainPatience()+membership.ReformAfter, 20*time.Millisecond, func() bool { return !slices.ContainsFunc(e.hosts.running(), leaves) })
 }
 
 // drawQuorum picks hosts whose processes are a plain quorum of the newest view,
-// and of each attempt beyond it that anyone may have accepted; nil if the living
+// and of each attempt beyond it that a process may have accepted; nil if the living
 // are none.
-func (w *world) drawQuorum() map[int]bool {
-	if w.newest == nil || w.swarm.wrongEvidence {
+func (e *ending) drawQuorum() map[int]bool {
+	newest, rand := e.judge.Newest(), e.run.Rand.Fault
+	if newest == nil || e.run.Config.WrongEvidence {
 		return nil
 	}
 	in := map[int]bool{}
-	for _, p := range w.running() {
-		if m := w.newest.Member(p.node.ID); m != nil && m.Status == gossip.Up && !p.over && !p.member.leaving {
-			in[p.slot] = true
+	for _, n := range e.hosts.running() {
+		if m := newest.Member(n.p.ID()); m != nil && m.Status == gossip.Up && !n.p.Removed() && !n.member.Leaving() {
+			in[n.p.Slot] = true
 		}
 	}
-	if !w.enough(in) {
+	if !e.isEnough(in) {
 		return nil
 	}
-	for _, slot := range w.faultRand.Perm(len(w.hosts)) {
-		if in[slot] && w.faultRand.Coin() {
+	for _, slot := range rand.Perm(len(e.hosts.all)) {
+		if in[slot] && rand.Coin() {
 			delete(in, slot)
-			if !w.enough(in) {
+			if !e.isEnough(in) {
 				in[slot] = true
 			}
 		}
@@ -77,250 +91,191 @@ func (w *world) drawQuorum() map[int]bool {
 	return in
 }
 
-// enough reports whether the processes on these hosts can go on by themselves.
-func (w *world) enough(in map[int]bool) bool {
+// isEnough reports whether the processes on these hosts can go on by themselves. If none of
+// them holds the newest view, a quorum of it also needs a quorum of the view before.
+func (e *ending) isEnough(in map[int]bool) bool {
 	has := func(id nodeID) bool {
-		q := w.byID[id]
-		return q != nil && q.alive && !q.over && in[q.slot]
+		n := e.hosts.byID[id]
+		return n != nil && n.p.Active() && in[n.p.Slot]
 	}
-	for e, attempts := range w.watch.byEpoch {
-		for _, a := range attempts {
-			if e > w.newest.Epoch && !w.quorum(a.next, has) {
-				return false
-			}
-		}
+	holds := func(n *node) bool {
+		v, newest := n.member.View(), e.judge.Newest()
+		return in[n.p.Slot] && v != nil && v.Epoch == newest.Epoch && v.Cluster == newest.Cluster
 	}
-	return w.quorum(w.newest, has) && w.holdsNewest(in)
-}
-
-// holdsNewest reports whether one of the hosts in the set holds the newest view.
-// If none does, a quorum of the newest view also needs a quorum of the view before.
-func (w *world) holdsNewest(in map[int]bool) bool {
-	for _, p := range w.running() {
-		if v := p.member.view; in[p.slot] && v != nil && v.Epoch == w.newest.Epoch && v.Cluster == w.newest.Cluster {
-			return true
-		}
-	}
-	return false
+	return e.judge.CanContinue(has) && slices.ContainsFunc(e.hosts.running(), holds)
 }
 
 // heal mends the hosts in q among each other and cuts them off from the rest.
-func (w *world) heal(q map[int]bool) {
-	w.cutOff(q, drop, false)
-	for i := range w.hosts {
+func (e *ending) heal(q map[int]bool) {
+	e.net.CutOff(q, network.Drop, false)
+	for i := range e.hosts.all {
 		if !q[i] {
 			continue
 		}
-		w.hosts[i].stay = false
-		for j := range w.hosts {
+		at := &e.hosts.all[i]
+		at.stay = false
+		for j := range e.hosts.all {
 			if q[j] {
-				w.setPath(i, j, open)
+				e.net.SetPath(i, j, network.Open)
 			}
 		}
-		if p := w.hosts[i].proc; p != nil {
-			p.cost = 0
-			p.resume()
+		if n := at.node; n != nil {
+			n.p.Thread.SetCost(0)
+			n.resume()
 		}
 	}
 }
 
-func (w *world) endQuorum(q map[int]bool) {
-	w.hit(markQuorumLost)
-	w.event(nil, "quorum healed", uint64(len(q)), nil)
-	cut := w.Now()
-	w.heal(q)
-	stop := w.swarm.lease + 2*w.drift(w.swarm.lease) + time.Millisecond
-	w.until(cut.Add(stop))
-	for i := range w.hosts {
-		p := w.hosts[i].proc
-		if p != nil && !q[i] && p.leaseValid() && !w.driftBroken {
-			w.fail("L5", "%s still holds a lease %v after it was cut off from the quorum", p.label, w.Now().Sub(cut))
+// healQuorum heals a quorum, which must act; the rest must hold no lease.
+func (e *ending) healQuorum(q map[int]bool) {
+	e.run.Hit(coverage.QuorumLost)
+	e.run.Event("", "quorum healed", uint64(len(q)), nil)
+	cut, lease := e.run.Now(), e.run.Config.Lease
+	e.heal(q)
+	e.run.Until(cut.Add(lease + 2*e.run.Drift(lease) + time.Millisecond))
+	for _, n := range e.hosts.running() {
+		if !q[n.p.Slot] && n.member.LeaseValid() && !e.run.DriftBroken {
+			e.run.Fail("L5", "%s still holds a lease %v after it was cut off from the quorum", n.p.Label, e.run.Now().Sub(cut))
 		}
 	}
-	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(q) }) {
-		if !w.enough(q) {
+	if !e.run.UntilTrue(healBound, 50*time.Millisecond, func() bool { return e.isWhole(q) }) {
+		if !e.isEnough(q) {
 			// A leader made a proposal after the cut, from messages received before it: that
 			// view, or the one before it, needs members that are now cut off.
-			w.event(nil, "quorum overtaken", 0, nil)
-			w.endAll()
+			e.run.Event("", "quorum overtaken", 0, nil)
+			e.healAll()
 			return
 		}
-		w.fail("L6", "the healed quorum %v does not act within %v", w.labels(q), healBound)
+		e.run.Fail("L6", "the healed quorum %v does not act within %v", e.labels(q), healBound)
 	}
-	w.settled("quorum", w.Now().Sub(cut))
-	w.hit(markQuorumRegained)
-	w.endUpperLiveness(q)
+	e.noteSettled("quorum", e.run.Now().Sub(cut))
+	e.run.Hit(coverage.QuorumRegained)
+	e.checkLayers(q)
 }
 
-// drift is by how much two clocks may disagree over d.
-func (w *world) drift(d time.Duration) time.Duration {
-	return d * time.Duration(w.swarm.driftPPM) / 1_000_000
-}
-
-// whole reports whether exactly the hosts in q hold one view of exactly
+// isWhole reports whether exactly the hosts in q hold one view of exactly
 // themselves, all up, with leases.
-func (w *world) whole(q map[int]bool) bool {
+func (e *ending) isWhole(q map[int]bool) bool {
 	var v *gossip.View
-	for i := range w.hosts {
+	for i := range e.hosts.all {
 		if !q[i] {
 			continue
 		}
-		p := w.hosts[i].proc
-		if p == nil || p.over || !p.leaseValid() {
+		n := e.hosts.all[i].node
+		if n == nil || n.p.Removed() || !n.member.LeaseValid() {
 			return false
 		}
+		held := n.member.View()
 		if v == nil {
-			v = p.member.view
+			v = held
 		}
-		if p.member.view == nil || p.member.view.Epoch != v.Epoch || p.member.view.Cluster != v.Cluster {
+		if held == nil || held.Epoch != v.Epoch || held.Cluster != v.Cluster {
 			return false
 		}
-		if m := v.Member(p.node.ID); m == nil || m.Status == gossip.Joining {
+		if m := v.Member(n.p.ID()); m == nil || m.Status == gossip.Joining {
 			return false
 		}
 	}
 	return v != nil && len(v.Members) == len(q)
 }
 
-func (w *world) labels(q map[int]bool) string {
+func (e *ending) labels(q map[int]bool) string {
 	s := ""
-	for i := range w.hosts {
+	for i := range e.hosts.all {
 		if q[i] {
-			s += label(i, 0)
+			s += trace.Label(i, 0)
 		}
 	}
 	return s
 }
 
-// everyone heals all hosts and starts what is down.
-func (w *world) everyone() map[int]bool {
-	q := map[int]bool{}
-	for i := range w.hosts {
-		q[i] = true
-	}
-	for _, p := range w.running() {
-		if p.member.leaving {
-			p.crash(false)
-		}
-	}
-	w.openAll()
-	w.heal(q)
-	for i := range w.hosts {
-		if h := &w.hosts[i]; h.proc == nil && !(w.swarm.apart && h.rejoins) {
-			w.start(i)
-		}
-	}
-	return q
-}
-
-func (w *world) endAll() {
-	w.meet()
-	from, bound := w.Now(), healBound
-	if w.swarm.apart {
+// healAll heals all hosts and starts what is down: they must become one cluster.
+func (e *ending) healAll() {
+	e.meet()
+	from, bound := e.run.Now(), healBound
+	if e.run.Config.Apart {
 		bound += shunMost
 	}
-	q := w.everyone()
+	q := e.hosts.everySlot()
+	for _, n := range e.hosts.running() {
+		if n.member.Leaving() {
+			n.crash(false)
+		}
+	}
+	e.net.OpenAll()
+	e.heal(q)
+	e.hosts.startDown()
 	whole := func() bool {
-		for i := range w.hosts {
-			if h := &w.hosts[i]; h.proc == nil && !(w.swarm.apart && h.rejoins) {
-				w.start(i)
-			}
-		}
-		return w.whole(q)
+		e.hosts.startDown()
+		return e.isWhole(q)
 	}
-	if !w.untilTrue(bound, 100*time.Millisecond, whole) {
-		if w.swarm.wrongEvidence || w.driftBroken {
-			w.operator()
-		} else if !w.stranded() {
-			w.fail("L1", "the healed cluster does not become one within %v", bound)
-		} else {
-			w.operator()
+	if !e.run.UntilTrue(bound, 100*time.Millisecond, whole) {
+		if !e.run.Excused() && !e.isStranded() {
+			e.run.Fail("L1", "the healed cluster does not become one within %v", bound)
 		}
-		if !w.untilTrue(healBound, 100*time.Millisecond, whole) {
-			w.fail("L1", "the healed cluster does not become one within %v after all without a lease were restarted", healBound)
+		e.restartStranded()
+		if !e.run.UntilTrue(healBound, 100*time.Millisecond, whole) {
+			e.run.Fail("L1", "the healed cluster does not become one within %v after all without a lease were restarted", healBound)
 		}
 	}
-	w.settled("all", w.Now().Sub(from))
-	w.endUpperLiveness(q)
+	e.noteSettled("all", e.run.Now().Sub(from))
+	e.checkLayers(q)
 }
 
-// stranded reports whether no running process holds a lease.
+// isStranded reports whether no running process holds a lease.
 // After the network has healed, the cause is that too many members were lost for good,
 // without proof in time: no quorum can ever be found.
-func (w *world) stranded() bool {
-	for _, p := range w.running() {
-		if p.leaseValid() {
-			return false
-		}
-	}
-	return true
+func (e *ending) isStranded() bool {
+	return !slices.ContainsFunc(e.hosts.running(), func(n *node) bool { return n.member.LeaseValid() })
 }
 
-// operator restarts every process without a lease, as the docs advise when a
+// restartStranded restarts every process without a lease, as the docs advise operators when a
 // quorum is lost for good.
-func (w *world) operator() {
-	w.hit(markOperator)
-	for _, p := range w.running() {
-		if !p.leaseValid() {
-			p.crash(false)
-			w.start(p.slot)
+func (e *ending) restartStranded() {
+	e.run.Hit(coverage.Operator)
+	for _, n := range e.hosts.running() {
+		if !n.member.LeaseValid() {
+			n.crash(false)
+			e.hosts.startNew(n.p.Slot)
 		}
 	}
 }
 
-// endSurvivor kills all but one in a calm cluster (G6).
-func (w *world) endSurvivor() {
+// killAllButOne kills all but one in a calm cluster (G6).
+func (e *ending) killAllButOne() {
+	s, rand := &e.run.Config, e.run.Rand.Fault
 	// G6 promises nothing when proofs come late or are weak, and a late frame of the dead
 	// takes them back.
-	w.swarm.lateProofs, w.swarm.datagrams, w.swarm.sealPercent = false, false, 100
-	w.until(w.Now().Add(w.swarm.removeAfter + w.swarm.late))
-	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(w.all()) }) {
-		w.fail("L1", "the calm cluster came apart")
+	s.LateProofs, s.Datagrams, s.SealPercent = false, false, 100
+	e.run.Until(e.run.Now().Add(s.RemoveAfter + s.Late))
+	if !e.run.UntilTrue(healBound, 50*time.Millisecond, func() bool { return e.isWhole(e.hosts.everySlot()) }) {
+		e.run.Fail("L1", "the calm cluster came apart")
 	}
-	for i := range w.hosts {
-		w.hosts[i].stay = true
-	}
-	left := w.hosts[w.faultRand.IntN(len(w.hosts))].proc
+	e.hosts.keepEmpty()
+	left := e.hosts.all[rand.IntN(len(e.hosts.all))].node
 	gap := time.Duration(0)
-	if w.faultRand.Coin() {
-		gap = w.faultRand.Duration(0, w.swarm.lease)
+	if rand.Coin() {
+		gap = rand.Duration(0, s.Lease)
 	}
-	for _, i := range w.faultRand.Perm(len(w.hosts)) {
-		if p := w.hosts[i].proc; p != left {
-			p.crash(false)
-			w.until(w.Now().Add(gap))
+	for _, i := range rand.Perm(len(e.hosts.all)) {
+		if n := e.hosts.all[i].node; n != left {
+			n.crash(false)
+			e.run.Until(e.run.Now().Add(gap))
 		}
 	}
-	from := w.Now()
-	q := map[int]bool{left.slot: true}
-	if !w.untilTrue(survivorBound, 10*time.Millisecond, func() bool { return w.whole(q) }) {
-		if left.leaseEnd().Add(-w.swarm.lease/10) < left.member.lastProof {
-			w.event(left, "proof after the window", 0, nil)
+	from := e.run.Now()
+	q := map[int]bool{left.p.Slot: true}
+	if !e.run.UntilTrue(survivorBound, 10*time.Millisecond, func() bool { return e.isWhole(q) }) {
+		if left.member.Window().Add(-s.Lease/10) < left.member.LastProof() {
+			left.p.Event("proof after the window", 0, nil)
 			return
 		}
-		w.fail("G6", "the survivor %s does not act within %v of the last crash", left.label, survivorBound)
+		e.run.Fail("G6", "the survivor %s does not act within %v of the last crash", left.p.Label, survivorBound)
 	}
-	w.settled("survivor", w.Now().Sub(from))
-	w.endUpperLiveness(q)
+	e.noteSettled("survivor", e.run.Now().Sub(from))
+	e.checkLayers(q)
 }
 
-func (w *world) all() map[int]bool {
-	q := map[int]bool{}
-	for i := range w.hosts {
-		q[i] = true
-	}
-	return q
-}
-
-func (w *world) settled(what string, d time.Duration) {
-	w.healed = d
-	w.event(nil, "settled: "+what, uint64(d), func() string { return d.String() })
-}
-
-// checkEnd holds what must be true of a whole run.
-func (w *world) checkEnd() {
-	w.checkAsks()
-	if w.swarm.orderly && w.misplaced > 0 {
-		w.fail("G9", "planned moves lost %d messages", w.misplaced)
-	}
+func (e *ending) noteSettled(what string, d time.Duration) {
+	e.run.Event("", "settled: "+what, uint64(d), func() string { return d.String() })
 }

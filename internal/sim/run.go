@@ -2,13 +2,55 @@ package sim
 
 import (
 	"fmt"
+	"io"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/internal/sim/virtual"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
 )
+
+// Config selects the run to play. The zero Config plays seed 0.
+type Config struct {
+	// Seed decides everything: configuration, schedule, faults.
+	Seed uint64
+	// Nodes fixes the number of hosts, at most 26; 0 lets the seed draw 1 to 7.
+	Nodes int
+	// Trace, if set, gets one line per event.
+	Trace io.Writer
+	// Tail is how many of the newest lines a failure reports. It slows runs down, so
+	// Run plays a failed seed again with a tail of its own when it is 0.
+	Tail int
+	// ViewsOnly leaves the replicator and sharding out.
+	ViewsOnly bool
+
+	// narrow and noStrangers, set by tests, leave faults out that the fields below do not
+	// ask for (seed.Options).
+	narrow, noStrangers bool
+	// orderly, set by tests, has nothing happen but joins, leaves and moves.
+	orderly bool
+	again   bool
+	// apart, set by tests, has every run be one of two clusters that meet.
+	apart bool
+	// clocks, set by tests, has the clocks of stamps jump in every run.
+	clocks bool
+	// trouble, set by tests, has frames be damaged and handlers block in every run.
+	trouble bool
+	// rings, set by tests, has cuts be rings in every run.
+	rings bool
+	// disks, set by tests, has every run be one with durable words.
+	disks bool
+	// aim, set by tests, is the aim of every run.
+	aim seed.Aim
+}
+
+// options returns what cfg fixes of the configuration that the seed draws.
+func (cfg *Config) options() *seed.Options {
+	return &seed.Options{
+		Seed: cfg.Seed, Nodes: cfg.Nodes, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Aim: cfg.aim,
+	}
+}
 
 // Result is the outcome of a run.
 type Result struct {
@@ -27,6 +69,9 @@ type Result struct {
 	// Failure is nil when every check held.
 	Failure *Failure
 }
+
+// Marks counts hits by name.
+type Marks map[string]int
 
 // Failure describes a violation and how to replay it.
 type Failure struct {
@@ -53,17 +98,13 @@ func (f *Failure) Error() string {
 // the same commit, gives the same Result. It uses the calling goroutine only.
 func Run(cfg Config) Result {
 	w := newWorld(&cfg)
-	f := w.guarded()
+	stopped := w.playGuarded()
+	t := &w.run.Trace
 	r := Result{
-		Seed: cfg.Seed, Hash: w.hash, Events: w.lines, Delivered: w.delivered,
-		Virtual: time.Duration(w.Now()), Marks: Marks{}, Nodes: w.swarm.nodes, Ending: w.swarm.ending.String(),
+		Seed: cfg.Seed, Hash: t.Hash(), Events: t.Events(), Delivered: w.net.Delivered(),
+		Virtual: time.Duration(w.run.Now()), Marks: w.run.Coverage.Counts(), Nodes: w.run.Config.Nodes, Ending: w.run.Config.Ending.String(),
 	}
-	for m, n := range w.marks {
-		if n > 0 {
-			r.Marks[mark(m).String()] = n
-		}
-	}
-	if f == nil {
+	if stopped == nil {
 		return r
 	}
 	if cfg.Tail == 0 && !cfg.again {
@@ -71,151 +112,46 @@ func Run(cfg Config) Result {
 		again.Tail, again.again, again.Trace = 120, true, nil
 		return Run(again)
 	}
-	test := "TestSeeds"
-	switch {
-	case cfg.orderly:
-		test = "TestOrderly"
-	case cfg.apart:
-		test = "TestApart"
-	case cfg.trouble:
-		test = "TestTrouble"
-	case cfg.clocks:
-		test = "TestClocks"
-	case cfg.disks:
-		test = "TestDisks"
-	case cfg.rings:
-		test = "TestRings"
-	case cfg.aim != aimNone:
-		test = "TestAimed/" + cfg.aim.String()
-	}
-	r.Failure = &Failure{
-		What: fmt.Sprintf("seed %d: %s", cfg.Seed, f.what), States: w.states(), Tail: w.lastLines(), Stack: f.stack,
-		Replay: fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run %s -v", cfg.Seed, test),
-	}
+	stopped.What = fmt.Sprintf("seed %d: %s", cfg.Seed, stopped.What)
+	stopped.States, stopped.Tail = w.describeProcesses(), t.LastLines()
+	stopped.Replay = fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run %s -v", cfg.Seed, cfg.test())
+	r.Failure = stopped
 	return r
 }
 
-func newWorld(cfg *Config) *world {
-	w := &world{
-		cfg:          cfg,
-		setRand:      virtual.NewRand(cfg.Seed, 1),
-		netRand:      virtual.NewRand(cfg.Seed, 2),
-		faultRand:    virtual.NewRand(cfg.Seed, 3),
-		toldRand:     virtual.NewRand(cfg.Seed, 4),
-		declineRand:  virtual.NewRand(cfg.Seed, 7),
-		sealRand:     virtual.NewRand(cfg.Seed, 21),
-		wallRand:     virtual.NewRand(cfg.Seed, 10),
-		strangerRand: virtual.NewRand(cfg.Seed, 31),
-		apartRand:    virtual.NewRand(cfg.Seed, 41),
-		diskRand:     virtual.NewRand(cfg.Seed, 43),
-		troubleRand:  virtual.NewRand(cfg.Seed, 45),
-		clockRand:    virtual.NewRand(cfg.Seed, 47),
-		routeRand:    virtual.NewRand(cfg.Seed, 51),
-		byID:         map[nodeID]*proc{},
-		members:      invariant.NewMembership(),
-		watch:        newWatched(),
-		wallAtStart:  1_700_000_000,
+// test returns the test that plays runs of this kind.
+func (cfg *Config) test() string {
+	switch {
+	case cfg.orderly:
+		return "TestOrderly"
+	case cfg.apart:
+		return "TestApart"
+	case cfg.trouble:
+		return "TestTrouble"
+	case cfg.clocks:
+		return "TestClocks"
+	case cfg.disks:
+		return "TestDisks"
+	case cfg.rings:
+		return "TestRings"
+	case cfg.aim != seed.AimNone:
+		return "TestAimed/" + cfg.aim.String()
 	}
-	w.hash = fnvOffset
-	w.out, w.keep = cfg.Trace, cfg.Tail
-	w.swarm = drawSwarm(virtual.NewRand(cfg.Seed, 0), cfg)
-	w.hosts = make([]host, w.swarm.nodes)
-	for i := range w.hosts {
-		h := &w.hosts[i]
-		h.block = make([]block, len(w.hosts))
-		h.latency = make([]time.Duration, len(w.hosts))
-		for j := range h.latency {
-			h.latency[j] = w.setRand.Duration(50*time.Microsecond, w.swarm.latencyMax)
-		}
-	}
-	w.startUpperWorld()
-	w.standApart()
-	return w
+	return "TestSeeds"
 }
 
-// run plays the seed to its end.
-func (w *world) run() {
-	w.event(nil, "swarm", uint64(w.swarm.nodes), func() string { return fmt.Sprintf("%+v", w.swarm) })
-	w.startHosts()
-	w.planFaults()
-	w.planStrangers()
-	w.planDisks()
-	planClocks(w, jumpsMax)
-	if w.swarm.restartAll {
-		w.After(w.faultRand.Duration(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
-	}
-	w.until(virtual.Instant(w.swarm.duration))
-	w.calm = true
-	w.mendDisks()
-	rightClocks(w)
-	w.finish()
-	w.checkEnd()
-}
-
-// startHosts starts the hosts, in runs with joins some of them late, and perhaps all
-// late ones at one moment.
-func (w *world) startHosts() {
-	s := &w.swarm
-	moment := w.setRand.Duration(s.duration/4, s.duration/2)
-	for i := range w.hosts {
-		d := w.setRand.Duration(0, 300*time.Millisecond)
-		if late := w.setRand.Coin(); s.join && i > 0 && s.duration > 4*time.Second && (late || s.aim == aimRaise) && (s.aim != aimRaise || i > 2) {
-			w.hosts[i].stay = true
-			d = w.setRand.Duration(0, s.duration/2)
-			if s.together {
-				d = moment
-				w.After(d+50*time.Millisecond, func() {
-					if p := w.hosts[i].proc; p != nil {
-						p.run(p.learn)
-					}
-				})
-			}
-		}
-		w.hosts[i].expected = !w.hosts[i].stay
-		w.After(d, func() {
-			w.hosts[i].stay = false
-			if w.hosts[i].proc == nil {
-				w.start(i)
-			}
-		})
-	}
-}
-
-// guarded runs the seed and catches what stops it: a failed check, or a panic in
+// playGuarded plays the seed and catches what stops it: a failed check, or a panic in
 // a core, which is a failure as well.
-func (w *world) guarded() (f *failure) {
+func (w *world) playGuarded() (f *Failure) {
 	defer func() {
-		if r := recover(); r != nil {
-			stopped, ok := r.(failure)
-			if !ok {
-				stopped = failure{what: fmt.Sprintf("panic: %v", r), stack: string(debug.Stack())}
-			}
-			f = &stopped
+		switch r := recover().(type) {
+		case nil:
+		case run.Failure:
+			f = &Failure{What: r.What}
+		default:
+			f = &Failure{What: fmt.Sprintf("panic: %v", r), Stack: string(debug.Stack())}
 		}
 	}()
-	w.run()
+	w.playSeed()
 	return nil
-}
-
-// states renders every process side by side.
-func (w *world) states() string {
-	var b strings.Builder
-	for i := range w.hosts {
-		h := &w.hosts[i]
-		p := h.proc
-		if p == nil {
-			fmt.Fprintf(&b, "  %c   -- down (power off: %v)  paths %v\n", 'a'+i, h.down, h.block)
-			continue
-		}
-		lease := "no lease"
-		if p.leaseValid() {
-			lease = fmt.Sprintf("lease %v", p.member.lease.Until.Sub(p.now()).Round(time.Millisecond))
-			if p.member.lease.Leader {
-				lease += " (leader)"
-			}
-		}
-		fmt.Fprintf(&b, "  %-3s %016x paused=%-5v over=%-5v %-24s %-30s paths %v unreachable [%s] %s\n", p.label, uint64(p.node.ID), p.paused, p.over, lease,
-			w.viewText(p.member.view), h.block, w.names(p.member.links.reported), p.upperState())
-	}
-	return b.String()
 }

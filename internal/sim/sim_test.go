@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/seed"
 )
 
 var seedsFlag = flag.Int("seeds", 0, "how many seeds to play; 0 means PEERAGE_SEEDS, or 2000")
@@ -53,9 +56,9 @@ func TestSeeds(t *testing.T) {
 	if n < 2000 || viewsOnly() {
 		return
 	}
-	for m, name := range markNames {
-		if marks[name] == 0 && (n >= 50_000 || !slices.Contains(rareMarks, mark(m))) {
-			t.Errorf("no run has seen: %s", name)
+	for m := range coverage.End {
+		if marks[m.String()] == 0 && (n >= 50_000 || !m.IsRare()) {
+			t.Errorf("no run has seen: %s", m)
 		}
 	}
 }
@@ -109,32 +112,32 @@ func campaign(t *testing.T, cfg Config, first uint64, n int) Marks {
 
 // TestApart plays runs in which two clusters of one name start apart and meet.
 func TestApart(t *testing.T) {
-	special(t, Config{apart: true}, 3_000_000, markMet, markYielded, markAbsorbed)
+	special(t, Config{apart: true}, 3_000_000, coverage.Met, coverage.Yielded, coverage.Absorbed)
 }
 
 // TestDisks plays runs in which words are durable and disks fail.
 func TestDisks(t *testing.T) {
-	special(t, Config{disks: true}, 4_000_000, markDiskFails, markRestored)
+	special(t, Config{disks: true}, 4_000_000, coverage.DiskFails, coverage.Restored)
 }
 
 // TestClocks plays runs in which a register is written by clocks that jump.
 func TestClocks(t *testing.T) {
-	special(t, Config{clocks: true}, 6_000_000, markClockJump, markRegisterRead)
+	special(t, Config{clocks: true}, 6_000_000, coverage.ClockJump, coverage.RegisterRead)
 }
 
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
-	special(t, Config{trouble: true}, 5_000_000, markCorrupted, markBlocked)
+	special(t, Config{trouble: true}, 5_000_000, coverage.Corrupted, coverage.Blocked)
 }
 
 // TestRings plays runs in which cuts leave each host its two neighbours in a ring.
 func TestRings(t *testing.T) {
-	special(t, Config{rings: true, Nodes: 5}, 6_000_000, markRing)
+	special(t, Config{rings: true, Nodes: 5}, 6_000_000, coverage.Ring)
 }
 
 // special plays n runs with a fault of their own. Together they must hit each of the marks
 // at least n/4 times.
-func special(t *testing.T, cfg Config, from uint64, seen ...mark) {
+func special(t *testing.T, cfg Config, from uint64, seen ...coverage.Mark) {
 	t.Helper()
 	if replay(t, cfg) {
 		return
@@ -155,7 +158,7 @@ func special(t *testing.T, cfg Config, from uint64, seen ...mark) {
 }
 
 // TestSameSeedSameTrace plays seeds twice: the hash of all events must not differ,
-// with and without somebody listening.
+// with and without a listener.
 func TestSameSeedSameTrace(t *testing.T) {
 	for seed := range uint64(40) {
 		a := Run(Config{Seed: seed})
@@ -197,7 +200,7 @@ func TestOrderly(t *testing.T) {
 // TestAimed plays runs that are made to bring a few members to one rare moment: two
 // bugs of the view core show themselves nowhere else.
 func TestAimed(t *testing.T) {
-	for name, a := range map[string]aim{"raise": aimRaise, "removal": aimRemoval} {
+	for name, a := range map[string]seed.Aim{"raise": seed.AimRaise, "removal": seed.AimRemoval} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{aim: a, ViewsOnly: viewsOnly()}
 			if replay(t, cfg) {
@@ -208,7 +211,7 @@ func TestAimed(t *testing.T) {
 				n = 20
 			}
 			marks := campaign(t, cfg, 2_000_000, n)
-			if seen := map[aim]mark{aimRaise: markRaiseAimed, aimRemoval: markRemovalAimed}[a]; marks[seen.String()] < n/4 {
+			if seen := map[seed.Aim]coverage.Mark{seed.AimRaise: coverage.RaiseAimed, seed.AimRemoval: coverage.RemovalAimed}[a]; marks[seen.String()] < n/4 {
 				t.Errorf("%d runs aimed %d times", n, marks[seen.String()])
 			}
 		})
@@ -228,6 +231,15 @@ func TestAPeerThatCatchesUpAfterTheExchange(t *testing.T) {
 // the view that were left: the checkers had no record of the lease, and frames were not sent.
 func TestALeaseThatBeginsWithAViewIsChecked(t *testing.T) {
 	if r := Run(Config{Seed: 6_040_030, rings: true, Nodes: 5}); r.Failure != nil {
+		t.Fatal(r.Failure)
+	}
+}
+
+// TestALateGrantDoesNotMoveTheWindow plays a seed in which the last other node crashes, and its
+// bytes, with a grant of a lease in them, arrive after that lease has ended. Before, the
+// simulator took the end of that lease for the end of the window in which proofs count.
+func TestALateGrantDoesNotMoveTheWindow(t *testing.T) {
+	if r := Run(Config{Seed: 10_770, ViewsOnly: true, narrow: true}); r.Failure != nil {
 		t.Fatal(r.Failure)
 	}
 }

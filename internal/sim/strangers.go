@@ -5,48 +5,57 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/run"
 )
+
+// strangers are nodes that are never in a view and send messages of the view protocol.
+type strangers struct {
+	run   *run.Run
+	hosts *hosts
+}
 
 // strangerID is a node that has completed the handshake but is never in a view.
 // It holds a certificate, and sends messages of the view protocol.
 const strangerID gossip.NodeID = 0x5bad_5bad_5bad_5bad
 
-// planStrangers makes the stranger send for as long as the run lasts, after the faults too.
+// planMessages makes the stranger send for as long as the run lasts, after the faults too.
 // Every guarantee must hold for any message that it sends.
-func (w *world) planStrangers() {
-	if !w.swarm.strangers {
+func (s *strangers) planMessages() {
+	if !s.run.Config.Strangers {
 		return
 	}
-	w.After(w.strangerRand.Duration(5*time.Millisecond, 400*time.Millisecond), func() {
-		if ps := w.running(); len(ps) > 0 {
-			w.strangerSpeaks(ps[w.strangerRand.IntN(len(ps))])
+	r := s.run.Rand.Stranger
+	s.run.After(r.Duration(5*time.Millisecond, 400*time.Millisecond), func() {
+		if all := s.hosts.running(); len(all) > 0 {
+			s.sendTo(all[r.IntN(len(all))])
 		}
-		w.planStrangers()
+		s.planMessages()
 	})
 }
 
-// strangerSpeaks sends one message to p. A node without a lease is sent no view: when it
+// sendTo sends one message to a node. A node without a lease is sent no view: when it
 // has been without a leader for long enough, it accepts views from strangers, since its
 // view may have no members left (speaker.go in internal/core/view).
-func (w *world) strangerSpeaks(p *proc) {
-	kind := w.strangerRand.IntN(9)
-	p.run(func() {
-		v := p.member.core.View()
+func (s *strangers) sendTo(n *node) {
+	kind := s.run.Rand.Stranger.IntN(9)
+	n.p.Thread.Run(func() {
+		v := n.member.CoreView()
 		if v == nil {
 			v = &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 		}
-		msg := w.lie(kind, v)
-		if _, shows := msg.(*view.Decided); shows && !p.leaseValid() {
+		msg := forge(kind, v)
+		if _, shows := msg.(*view.Decided); shows && !n.member.LeaseValid() {
 			return
 		}
-		w.event(p, "stranger", uint64(kind), func() string { return w.messageText(msg) })
-		w.hit(markStranger)
-		p.step(view.Received{From: strangerID, Msg: msg})
+		n.p.Event("stranger", uint64(kind), func() string { return s.run.Names.Message(msg) })
+		s.run.Hit(coverage.Stranger)
+		n.member.Step(view.Received{From: strangerID, Msg: msg})
 	})
 }
 
-// lie makes up a message about the view that its receiver holds.
-func (w *world) lie(kind int, v *gossip.View) view.Message {
+// forge makes up a message about the view that its receiver holds.
+func forge(kind int, v *gossip.View) view.Message {
 	self := gossip.Member{Node: gossip.Node{ID: strangerID, Name: "stranger"}, Joined: v.Epoch, Status: gossip.Up}
 	ballot := view.Ballot{Round: 1 << 40, Node: strangerID}
 	next := &gossip.View{Cluster: v.Cluster, Epoch: v.Epoch + 5, Members: []gossip.Member{self}, Forks: v.Forks}

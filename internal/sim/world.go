@@ -2,151 +2,170 @@ package sim
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/core/view"
-	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/internal/mutant"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/membership"
+	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/replica"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/sim/sharding"
+	"github.com/peerage-go/peerage/internal/sim/trace"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
-type nodeID = gossip.NodeID
-
-// Config selects the run to play. The zero Config plays seed 0.
-type Config struct {
-	// Seed decides everything: configuration, schedule, faults.
-	Seed uint64
-	// Nodes fixes the number of hosts, at most 26; 0 lets the seed draw 1 to 7.
-	Nodes int
-	// Trace, if set, gets one line per event.
-	Trace io.Writer
-	// Tail is how many of the newest lines a failure reports. It slows runs down, so
-	// Run plays a failed seed again with a tail of its own when it is 0.
-	Tail int
-	// ViewsOnly leaves the replicator and sharding out.
-	ViewsOnly bool
-	// Mutant plants a bug; tests of the checkers use it.
-	Mutant mutant.Kind
-
-	// onView, set by tests, gets every new view core: to plant bugs.
-	onView func(*view.Core)
-	// orderly, set by tests, has nothing happen but joins, leaves and moves.
-	orderly bool
-	again   bool
-	// apart, set by tests, has every run be one of two clusters that meet.
-	apart bool
-	// clocks, set by tests, has the clocks of stamps jump in every run.
-	clocks bool
-	// trouble, set by tests, has frames be damaged and handlers block in every run.
-	trouble bool
-	// rings, set by tests, has cuts be rings in every run.
-	rings bool
-	// disks, set by tests, has every run be one with durable words.
-	disks bool
-	// aim, set by tests, is the aim of every run.
-	aim aim
-}
-
-// world is one run: hosts, network, processes and checkers under one schedule.
+// world is one run: hosts, network and checkers under one schedule, and what breaks them.
 type world struct {
-	virtual.Schedule
-	tracer
-	cfg   *Config
-	swarm swarm
+	run     *run.Run
+	net     *network.Network
+	hosts   *hosts
+	meeting *meeting
+	judge   *membership.Judge
+	storage *replica.Storage
+	shards  *sharding.Invariants
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand, clockRand, routeRand *virtual.Rand
-
-	hosts []host
-	byID  map[nodeID]*proc
-	ids   uint64
-	marks [marksEnd]int
-
-	members *invariant.Membership
-	watch   watched
-	upperWorld
-	meeting meeting
-
-	newest   *gossip.View
-	newestAt virtual.Instant
-	// wallAtStart is the wall clock in seconds when the run began.
-	wallAtStart uint32
-	formed      int
-	// driftBroken is set when a clock left the bound: strict forms may fail then.
-	driftBroken bool
-	// calm is set when faults have ended.
-	calm bool
-
-	// healed is how long the ending took.
-	healed time.Duration
-
-	sent, delivered, lost int
+	contacts  contacts
+	faults    faults
+	aimed     aimedFaults
+	strangers strangers
+	ending    ending
 }
 
-// failure stops a run; the check that finds it panics with it.
-type failure struct {
-	what  string
-	stack string
+func newWorld(cfg *Config) *world {
+	r := run.New(cfg.options())
+	r.Trace = trace.New(cfg.Trace, cfg.Tail)
+	w := &world{run: r}
+	w.meeting = newMeeting(r)
+	w.net = network.New(r, w.meeting.isParted)
+	w.judge = membership.NewJudge(r, func() { w.shards.NoteDeath() })
+	w.shards = sharding.NewInvariants(r, w.judge.Members(), w)
+	w.storage = replica.NewStorage(r, w)
+	w.hosts = &hosts{
+		run: r, net: w.net, judge: w.judge, storage: w.storage, shards: w.shards, walls: newWalls(r), meeting: w.meeting,
+		viewsOnly: cfg.ViewsOnly, aims: &w.aimed, onStart: w.contacts.informRepeatedly, all: make([]host, r.Config.Nodes), byID: map[nodeID]*node{},
+	}
+	w.contacts = contacts{run: r, hosts: w.hosts}
+	w.faults = faults{run: r, rand: r.Rand.Fault, hosts: w.hosts, net: w.net}
+	w.aimed = aimedFaults{run: r, rand: r.Rand.Fault, hosts: w.hosts, net: w.net, faults: &w.faults}
+	w.strangers = strangers{run: r, hosts: w.hosts}
+	w.ending = ending{
+		run: r, hosts: w.hosts, net: w.net, judge: w.judge, meet: func() { w.meeting.joinSides(w.net) },
+		checkLayers: func(q map[int]bool) { w.checkLayers(q) },
+	}
+	if r.Config.Policy != nil {
+		r.Hit(coverage.Policy)
+	}
+	if r.Config.Apart {
+		w.net.PartHosts()
+		w.shards.ExpectApart(w.meeting.grace())
+		w.meeting.planMeeting(w.net)
+	}
+	return w
 }
 
-// fail stops the run.
-func (w *world) fail(id, format string, args ...any) {
-	panic(failure{what: id + ": " + fmt.Sprintf(format, args...)})
+// Newest returns the newest view that any process has held.
+func (w *world) Newest() *gossip.View { return w.judge.Newest() }
+
+// Present reports whether a node has been a member without a break until now.
+func (w *world) Present(id nodeID) bool { return w.judge.Present(id) }
+
+// LabelAt returns the name of the process on a host, "" if there is none.
+func (w *world) LabelAt(slot int) string { return w.hosts.LabelAt(slot) }
+
+// Side returns the side of a cluster, in runs in which two clusters start apart.
+func (w *world) Side(cluster uint64) int { return w.meeting.formedOn[cluster] }
+
+// CoreTraced passes a trace event of a core to the faults that are aimed at it.
+func (w *world) CoreTraced(p *process.Process, kind string, about nodeID) {
+	w.aimed.onCoreTrace(p, kind, about)
 }
 
-// judge stops the run at a violation.
-func (w *world) judge(v *invariant.Violation) {
-	if v == nil || w.swarm.wrongEvidence || w.driftBroken {
+// playSeed plays the seed to its end.
+func (w *world) playSeed() {
+	r := w.run
+	r.Event("", "swarm", uint64(r.Config.Nodes), func() string { return fmt.Sprintf("%+v", r.Config) })
+	w.startHosts()
+	w.faults.planFaults()
+	w.strangers.planMessages()
+	w.storage.Disks.PlanFailures()
+	w.storage.Clocks.PlanJumps()
+	w.faults.planRestartAll()
+	r.Until(virtual.Instant(r.Config.Duration))
+	r.Calm = true
+	w.storage.Disks.EndFailures()
+	w.storage.Clocks.SetRight()
+	w.ending.playEnding()
+	w.shards.CheckEnd()
+}
+
+// startHosts starts the hosts, in runs with joins some of them late, and perhaps all
+// late ones at one moment.
+func (w *world) startHosts() {
+	r, s := w.run, &w.run.Config
+	rand := r.Rand.Setup
+	moment := rand.Duration(s.Duration/4, s.Duration/2)
+	for i := range w.hosts.all {
+		at := &w.hosts.all[i]
+		d := rand.Duration(0, 300*time.Millisecond)
+		if late := rand.Coin(); s.Join && i > 0 && s.Duration > 4*time.Second && (late || s.Aim == seed.AimRaise) && (s.Aim != seed.AimRaise || i > 2) {
+			at.stay = true
+			d = rand.Duration(0, s.Duration/2)
+			if s.Together {
+				d = moment
+				r.After(d+50*time.Millisecond, func() {
+					if n := at.node; n != nil {
+						n.p.Thread.Run(func() { w.contacts.inform(n) })
+					}
+				})
+			}
+		}
+		at.expected = !at.stay
+		r.After(d, func() {
+			at.stay = false
+			if at.node == nil {
+				w.hosts.startNew(i)
+			}
+		})
+	}
+}
+
+// checkLayers asks the layers above the views for liveness on the hosts in q.
+func (w *world) checkLayers(q map[int]bool) {
+	if w.hosts.viewsOnly || w.run.Excused() {
 		return
 	}
-	panic(failure{what: w.readable(v.Error())})
+	w.shards.CheckLiveness(q)
+	w.storage.CheckLiveness(q)
 }
 
-// readable replaces node ids by labels.
-func (w *world) readable(s string) string {
-	for i := range w.hosts {
-		for _, n := range w.hosts[i].former {
-			s = strings.ReplaceAll(s, n.ID.String(), w.name(n.ID))
+// describeProcesses renders every process side by side.
+func (w *world) describeProcesses() string {
+	var b strings.Builder
+	names := &w.run.Names
+	for i := range w.hosts.all {
+		n, paths := w.hosts.all[i].node, w.net.Paths(i)
+		if n == nil {
+			fmt.Fprintf(&b, "  %c   -- down (power off: %v)  paths %v\n", 'a'+i, w.net.PoweredOff(i), paths)
+			continue
 		}
-		if p := w.hosts[i].proc; p != nil {
-			s = strings.ReplaceAll(s, p.node.ID.String(), p.label)
+		lease := "no lease"
+		if n.member.LeaseValid() {
+			held := n.member.Lease()
+			lease = fmt.Sprintf("lease %v", held.Until.Sub(n.p.Now()).Round(time.Millisecond))
+			if held.Leader {
+				lease += " (leader)"
+			}
 		}
-	}
-	return s
-}
-
-// event traces something that happened at a process, nil for the world.
-func (w *world) event(p *proc, kind string, num uint64, detail func() string) {
-	who := ""
-	if p != nil {
-		who = p.label
-	}
-	w.tracer.event(w.Now(), who, kind, num, detail)
-}
-
-// until plays events up to a time.
-func (w *world) until(end virtual.Instant) {
-	for w.Next(end) {
-	}
-}
-
-// untilTrue plays until a condition holds, asked every step, or time is up.
-func (w *world) untilTrue(limit, step time.Duration, ok func() bool) bool {
-	end := w.Now().Add(limit)
-	for w.Now() < end {
-		if ok() {
-			return true
+		above := ""
+		if n.types != nil {
+			above = n.types.Describe()
 		}
-		w.until(min(end, w.Now().Add(step)))
+		fmt.Fprintf(&b, "  %-3s %016x paused=%-5v over=%-5v %-24s %-30s paths %v unreachable [%s] %s\n", n.p.Label, uint64(n.p.ID()), n.p.Thread.Paused(), n.p.Removed(), lease,
+			names.View(n.member.View()), paths, names.List(n.member.Unreachable()), above)
 	}
-	return ok()
-}
-
-func b2u(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
+	return b.String()
 }

@@ -2,19 +2,23 @@ package statecopy
 
 import (
 	"errors"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/standby"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
-	"github.com/peerage-go/peerage/internal/eventqueue"
+	"github.com/peerage-go/peerage/internal/driver"
+	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/loglimit"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
+
+// framesMax bounds the frames of other nodes that wait for the core of a type.
+const framesMax = 4096
 
 // expireEvery is how often the deadlines of held replies are checked.
 const expireEvery = 20 * time.Millisecond
@@ -23,7 +27,7 @@ const expireEvery = 20 * time.Millisecond
 type Replicator struct {
 	cfg   *Config
 	typ   string
-	queue *eventqueue.Queue
+	queue *driver.Driver[any]
 	table *table
 	// host is nil while this node does not host the type: then it only holds copies.
 	host atomic.Pointer[Host]
@@ -44,7 +48,7 @@ type Replicator struct {
 
 func newReplicator(cfg *Config, typ string, set Settings) *Replicator {
 	r := &Replicator{
-		cfg: cfg, typ: typ, queue: eventqueue.New(nil),
+		cfg: cfg, typ: typ, queue: driver.New(driver.Config[any]{Clock: cfg.Clock, Frames: framesMax}),
 		core: standby.New(standby.Config{Self: cfg.Self, Type: typ}),
 	}
 	r.table = newTable(set, cfg.HashAll, r.queue.Wake)
@@ -58,7 +62,7 @@ func (r *Replicator) StateBytes() int { return int(r.stateBytes.Load()) }
 func (r *Replicator) StandbyShards() int { return int(r.standbyShards.Load()) }
 
 // Load returns the newest state of an entity. It implements activation.Keeper.
-func (r *Replicator) Load(shard strategy.ShardID, token strategy.Token, id string) ([]byte, bool) {
+func (r *Replicator) Load(shard strategy.ShardID, token protocol.Token, id string) ([]byte, bool) {
 	state, hosted := r.table.loadState(shard, token, id)
 	if !hosted {
 		return nil, false
@@ -72,7 +76,7 @@ func (r *Replicator) Load(shard strategy.ShardID, token strategy.Token, id strin
 }
 
 // Keep takes an entity's state after a message. It implements activation.Keeper.
-func (r *Replicator) Keep(shard strategy.ShardID, token strategy.Token, id string, state []byte, until time.Time, done func(error)) error {
+func (r *Replicator) Keep(shard strategy.ShardID, token protocol.Token, id string, state []byte, until time.Time, done func(error)) error {
 	if done == nil {
 		done = func(error) {}
 	}
@@ -84,7 +88,7 @@ func (r *Replicator) Keep(shard strategy.ShardID, token strategy.Token, id strin
 	case err != nil:
 		return err
 	case !res.hosted:
-		done(activation.ErrAbandoned)
+		done(failure.Abandoned)
 	case !res.held:
 		done(nil)
 	}
@@ -106,12 +110,12 @@ func (r *Replicator) reportReuse(shard strategy.ShardID, id string, first bool) 
 
 // Begin collects the states of a shard. Host.Recovered follows, unless Finish, AbandonAll or a
 // newer allocation comes first.
-func (r *Replicator) Begin(shard strategy.ShardID, token strategy.Token) {
+func (r *Replicator) Begin(shard strategy.ShardID, token protocol.Token) {
 	r.queue.Put(standby.Begin{Shard: shard, Token: token})
 }
 
 // Finish calls gone once all changes of a shard are replicated, at the latest after within.
-func (r *Replicator) Finish(shard strategy.ShardID, token strategy.Token, within time.Duration, gone func()) {
+func (r *Replicator) Finish(shard strategy.ShardID, token protocol.Token, within time.Duration, gone func()) {
 	leave := func() {
 		r.queue.Put(standby.End{Shard: shard, Token: token})
 		gone()
@@ -128,7 +132,7 @@ func (r *Replicator) AbandonAll() {
 	// The core may still report on these shards until it processes EndAll: the table then
 	// ignores the report.
 	r.queue.Put(standby.EndAll{})
-	r.table.endShards().finishAll(activation.ErrAbandoned)
+	r.table.endShards().finishAll(failure.Abandoned)
 }
 
 func (r *Replicator) counters() *Counters {
@@ -140,51 +144,34 @@ func (r *Replicator) counters() *Counters {
 
 func (r *Replicator) runLoop() {
 	defer r.stopLoop()
-	timer := time.NewTimer(clock.Ahead(0))
-	defer timer.Stop()
-	var batch []any
-	for {
-		select {
-		case <-r.cfg.Ctx.Done():
-			return
-		case <-r.queue.Ready():
-		case <-timer.C:
-		}
-		batch = r.queue.Take(batch)
-		for i, ev := range batch {
-			r.handleEvent(ev)
-			batch[i] = nil
-		}
-		if changes := r.table.takeChanges(); len(changes) > 0 {
-			r.stepCore(changes)
-		}
-		if now := r.cfg.Clock.Now(); !now.Before(r.core.Deadline()) {
-			r.stepCore(standby.Tick{})
-		}
-		r.failExpired(time.Now())
-		r.table.setHeldBytes(r.core.Bytes())
-		r.stateBytes.Store(int64(r.core.Bytes()))
-		r.standbyShards.Store(int64(r.core.Standby()))
-		timer.Reset(r.waitTime())
+	r.queue.Run(r.cfg.Ctx.Done(), r.stepBatch)
+}
+
+// stepBatch handles a batch of events and what is due, and returns the next deadline.
+func (r *Replicator) stepBatch(batch []any) clock.Instant {
+	for _, ev := range batch {
+		r.handleEvent(ev)
 	}
+	if changes := r.table.takeChanges(); len(changes) > 0 {
+		r.stepCore(changes)
+	}
+	if now := r.cfg.Clock.Now(); !now.Before(r.core.Deadline()) {
+		r.stepCore(standby.Tick{})
+	}
+	r.failExpired(time.Now())
+	r.table.setHeldBytes(r.core.Bytes())
+	r.stateBytes.Store(int64(r.core.Bytes()))
+	r.standbyShards.Store(int64(r.core.Standby()))
+	if r.table.needsExpire() {
+		return clock.Min(r.core.Deadline(), r.cfg.Clock.Now().Add(expireEvery))
+	}
+	return r.core.Deadline()
 }
 
 func (r *Replicator) stopLoop() {
 	r.queue.Close()
 	r.table.rejectAll()
-	r.table.endShards().finishAll(activation.ErrAbandoned)
-}
-
-// waitTime returns how long the loop may wait for an event.
-func (r *Replicator) waitTime() time.Duration {
-	wait := time.Hour
-	if next := r.core.Deadline(); next != clock.Never {
-		wait = clock.Ahead(next.Sub(r.cfg.Clock.Now()))
-	}
-	if r.table.needsExpire() {
-		wait = min(wait, expireEvery)
-	}
-	return wait
+	r.table.endShards().finishAll(failure.Abandoned)
 }
 
 func (r *Replicator) handleEvent(ev any) {
@@ -197,7 +184,7 @@ func (r *Replicator) handleEvent(ev any) {
 		}
 	case standby.EndAll:
 		r.stepCore(ev)
-		r.table.endShards().finishAll(activation.ErrAbandoned)
+		r.table.endShards().finishAll(failure.Abandoned)
 	case standby.Event:
 		r.stepCore(ev)
 	case frame:
@@ -269,7 +256,7 @@ func (r *Replicator) onReady(e standby.Ready) {
 		r.cfg.Log.Error("sharding: so many standbys were lost that acknowledged states may be missing",
 			"type", r.typ, "shard", e.Shard, "token", e.Token, "entities", len(e.Copies))
 	}
-	r.table.beginShard(e).finishAll(activation.ErrAbandoned)
+	r.table.beginShard(e).finishAll(failure.Abandoned)
 	if h := r.host.Load(); h != nil {
 		h.Recovered(e.Shard, e.Token)
 	}
@@ -278,7 +265,7 @@ func (r *Replicator) onReady(e standby.Ready) {
 // onDeposed removes a shard that has a newer allocation.
 func (r *Replicator) onDeposed(e standby.Deposed) {
 	failed, leave := r.table.endShard(e.Shard, e.Token)
-	failed.finishAll(activation.ErrAbandoned)
+	failed.finishAll(failure.Abandoned)
 	if h := r.host.Load(); h != nil {
 		h.Superseded(e.Shard, e.Token)
 	}
@@ -291,7 +278,7 @@ func (r *Replicator) onDeposed(e standby.Deposed) {
 func (r *Replicator) failExpired(now time.Time) {
 	late, left := r.table.takeExpired(now)
 	r.counters().NotKept.Add(uint64(len(late)))
-	late.finishAll(ErrNotKept)
+	late.finishAll(failure.NotKept)
 	for _, sh := range left {
 		if sh.behind > 0 {
 			r.cfg.Log.Error("sharding: shard leaves before all of its states were replicated",

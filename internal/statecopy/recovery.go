@@ -1,6 +1,7 @@
 package statecopy
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/core/standby"
@@ -25,7 +26,7 @@ func (t *table) beginShard(e standby.Ready) (failed heldReplies) {
 
 // leaveShard makes takeExpired remove a shard once all of its states are replicated, at the latest
 // after within. It reports false if the shard does not run here under token.
-func (t *table) leaveShard(shard strategy.ShardID, token strategy.Token, within time.Duration, leave func()) bool {
+func (t *table) leaveShard(shard strategy.ShardID, token protocol.Token, within time.Duration, leave func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.shards[shard]
@@ -71,7 +72,7 @@ func (t *table) needsExpire() bool {
 }
 
 // endShard removes a superseded allocation. leave is nil unless the shard was leaving.
-func (t *table) endShard(shard strategy.ShardID, token strategy.Token) (failed heldReplies, leave func()) {
+func (t *table) endShard(shard strategy.ShardID, token protocol.Token) (failed heldReplies, leave func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.shards[shard]

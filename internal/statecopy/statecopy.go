@@ -12,17 +12,14 @@
 package statecopy
 
 import (
-	"errors"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/core/standby"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
-
-// ErrNotKept reports a reply whose state too few nodes acknowledged in time.
-var ErrNotKept = errors.New("sharding: state was not replicated in time, outcome unknown")
 
 var errNodeFull = fmt.Errorf("sharding: no room for more state on this node")
 
@@ -42,7 +39,7 @@ type Counters struct {
 	Recovered, Cold atomic.Uint64
 	// Losses counts shards that may have started without acknowledged states.
 	Losses atomic.Uint64
-	// NotKept counts replies that failed with ErrNotKept.
+	// NotKept counts replies that failed with failure.NotKept.
 	NotKept atomic.Uint64
 	// Lost counts states that were not replicated when their shard left.
 	Lost atomic.Uint64
@@ -57,9 +54,9 @@ type Counters struct {
 // not block.
 type Host struct {
 	// Recovered is called when the states of a shard have been collected: it may start.
-	Recovered func(strategy.ShardID, strategy.Token)
+	Recovered func(strategy.ShardID, protocol.Token)
 	// Superseded is called when a shard has a newer allocation: writes under this token are
 	// never acknowledged.
-	Superseded func(strategy.ShardID, strategy.Token)
+	Superseded func(strategy.ShardID, protocol.Token)
 	Counters   *Counters
 }

@@ -3,6 +3,7 @@ package statecopy
 import (
 	"bytes"
 	"fmt"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ type dirtyEntity struct {
 // shardStates are the states of one shard that this node hosts.
 type shardStates struct {
 	number   strategy.ShardID
-	token    strategy.Token
+	token    protocol.Token
 	entities map[string]*entityState
 	// behind counts the entities whose newest version is not replicated.
 	behind int
@@ -90,7 +91,7 @@ func (t *table) setHeldBytes(n int) {
 
 // loadState returns the newest state of an entity. hosted is false if the shard does not run
 // here under token.
-func (t *table) loadState(shard strategy.ShardID, token strategy.Token, id string) (state []byte, hosted bool) {
+func (t *table) loadState(shard strategy.ShardID, token protocol.Token, id string) (state []byte, hosted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.shards[shard]
@@ -117,7 +118,7 @@ type putResult struct {
 // putState takes the state of an entity after a message, and holds its reply until the state
 // is replicated. It blocks while too many replies of the entity are held. An error means that
 // the state was not taken.
-func (t *table) putState(shard strategy.ShardID, token strategy.Token, id string, state []byte, reply heldReply) (res putResult, err error) {
+func (t *table) putState(shard strategy.ShardID, token protocol.Token, id string, state []byte, reply heldReply) (res putResult, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(state) > t.set.StateBytes {
@@ -159,7 +160,7 @@ func (t *table) putState(shard strategy.ShardID, token strategy.Token, id string
 }
 
 // findEntity returns the shard and the entity, if they are here; called with the mutex.
-func (t *table) findEntity(shard strategy.ShardID, token strategy.Token, id string) (*shardStates, *entityState) {
+func (t *table) findEntity(shard strategy.ShardID, token protocol.Token, id string) (*shardStates, *entityState) {
 	sh := t.shards[shard]
 	if t.closed || sh == nil || sh.token != token {
 		return nil, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 var (
@@ -103,8 +104,8 @@ func TestAnotherAllocationHasNoStates(t *testing.T) {
 	if failed, _ := tab.endShard(3, oldToken); failed != nil {
 		t.Error("ends the shard under another token")
 	}
-	tab.beginShard(standby.Ready{Shard: 3, Token: protocol.Token{Term: 2}}).finishAll(ErrNotKept)
-	if !slices.Equal(got, replies{ErrNotKept}) {
+	tab.beginShard(standby.Ready{Shard: 3, Token: protocol.Token{Term: 2}}).finishAll(failure.NotKept)
+	if !slices.Equal(got, replies{failure.NotKept}) {
 		t.Errorf("replies of the older allocation: %v", got)
 	}
 	if _, _, ok := tab.setReplicated(standby.Kept{Shard: 3, Token: token, ID: "a", Version: 1}); ok {

@@ -1,6 +1,7 @@
 package statetransfer
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"maps"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ type arrivalKey struct {
 
 // arrival is a transfer on the side of the new home.
 type arrival struct {
-	token    strategy.Token
+	token    protocol.Token
 	states   map[string][]byte
 	bytes    int
 	complete bool
@@ -42,7 +43,7 @@ const (
 )
 
 // addState holds one state. States of a newer allocation replace those of an older one.
-func (a *arrivals) addState(k arrivalKey, token strategy.Token, id string, state []byte) {
+func (a *arrivals) addState(k arrivalKey, token protocol.Token, id string, state []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	got := a.all[k]
@@ -61,7 +62,7 @@ func (a *arrivals) addState(k arrivalKey, token strategy.Token, id string, state
 }
 
 // holdShard holds the states of a whole shard, or reports that there is no room.
-func (a *arrivals) holdShard(k arrivalKey, token strategy.Token, states map[string][]byte, arrived bool) bool {
+func (a *arrivals) holdShard(k arrivalKey, token protocol.Token, states map[string][]byte, arrived bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.dropArrival(k)
@@ -79,7 +80,7 @@ func (a *arrivals) holdShard(k arrivalKey, token strategy.Token, states map[stri
 
 // copyStates returns a copy of the held states of an allocation. A sender removes states that
 // are too large from the copy, while another goroutine may count the held ones.
-func (a *arrivals) copyStates(k arrivalKey, token strategy.Token) map[string][]byte {
+func (a *arrivals) copyStates(k arrivalKey, token protocol.Token) map[string][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if got := a.all[k]; got != nil && got.token == token {
@@ -89,7 +90,7 @@ func (a *arrivals) copyStates(k arrivalKey, token strategy.Token) map[string][]b
 }
 
 // discard drops the held states of an allocation and returns them, nil if there are none.
-func (a *arrivals) discard(k arrivalKey, token strategy.Token) *arrival {
+func (a *arrivals) discard(k arrivalKey, token protocol.Token) *arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	got := a.all[k]
@@ -116,7 +117,7 @@ func (a *arrivals) takeUndelivered(typ string, self gossip.NodeID) map[arrivalKe
 }
 
 // completeShard reports whether all states of a transfer are here.
-func (a *arrivals) completeShard(k arrivalKey, token strategy.Token, count int) bool {
+func (a *arrivals) completeShard(k arrivalKey, token protocol.Token, count int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	got := a.all[k]
@@ -128,7 +129,7 @@ func (a *arrivals) completeShard(k arrivalKey, token strategy.Token, count int) 
 }
 
 // takeStates removes and returns the states for an allocation of a shard, from its former home.
-func (a *arrivals) takeStates(k arrivalKey, token strategy.Token) map[string][]byte {
+func (a *arrivals) takeStates(k arrivalKey, token protocol.Token) map[string][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	got := a.all[k]

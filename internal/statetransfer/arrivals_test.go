@@ -1,25 +1,25 @@
 package statetransfer
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 var (
 	fromTwo = arrivalKey{"t", 3, 2}
-	oldest  = strategy.Token{Term: 1, Seq: 1}
-	older   = strategy.Token{Term: 1, Seq: 2}
-	newer   = strategy.Token{Term: 2, Seq: 1}
+	oldest  = protocol.Token{Term: 1, Seq: 1}
+	older   = protocol.Token{Term: 1, Seq: 2}
+	newer   = protocol.Token{Term: 2, Seq: 1}
 )
 
 // holds fails the test unless exactly these states of an allocation are held, and the count of
 // bytes is right.
-func (a *arrivals) holds(t *testing.T, k arrivalKey, token strategy.Token, want map[string]string) {
+func (a *arrivals) holds(t *testing.T, k arrivalKey, token protocol.Token, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
 	for id, state := range a.copyStates(k, token) {

@@ -1,6 +1,7 @@
 package statetransfer
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"sync"
 
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -10,7 +11,7 @@ import (
 type departure struct {
 	typ   string
 	shard strategy.ShardID
-	token strategy.Token
+	token protocol.Token
 }
 
 // departures are the transfers that wait for their acknowledgement.

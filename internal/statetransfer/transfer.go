@@ -28,6 +28,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"log/slog"
 	"maps"
 	"slices"
@@ -38,7 +39,6 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
-	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -47,10 +47,16 @@ import (
 // states again.
 const resendAfter = 500 * time.Millisecond
 
+// Links is the part of transport.Transport that sends states.
+type Links interface {
+	Send(to gossip.NodeID, c transport.Class, k transport.Kind, payload []byte) error
+	WaitRoom(ctx context.Context, to gossip.NodeID, c transport.Class) error
+}
+
 // Config holds the settings of Transfers. All fields must be set.
 type Config struct {
 	Self  gossip.NodeID
-	Links placement.Links
+	Links Links
 	Log   *slog.Logger
 	// Ctx ends all transfers.
 	Ctx context.Context
@@ -202,7 +208,7 @@ func (t *Type) Hold(st activation.Stopped, arrived bool) {
 }
 
 // Held returns a copy of the states that Hold holds of an allocation, nil if there are none.
-func (t *Type) Held(shard strategy.ShardID, token strategy.Token) map[string][]byte {
+func (t *Type) Held(shard strategy.ShardID, token protocol.Token) map[string][]byte {
 	return t.all.arrivals.copyStates(t.ownKey(shard), token)
 }
 
@@ -212,7 +218,7 @@ func (t *Type) ownKey(shard strategy.ShardID) arrivalKey {
 
 // Take removes and returns the states with which a shard starts under a token. from is its
 // former home.
-func (t *Type) Take(shard strategy.ShardID, token strategy.Token, from gossip.NodeID) map[string][]byte {
+func (t *Type) Take(shard strategy.ShardID, token protocol.Token, from gossip.NodeID) map[string][]byte {
 	states := t.all.arrivals.takeStates(arrivalKey{t.name, shard, from}, token)
 	t.counters.In.Add(uint64(activation.Travelling(states)))
 	return states

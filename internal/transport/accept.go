@@ -3,6 +3,7 @@ package transport
 import (
 	"container/list"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -12,36 +13,54 @@ import (
 	"time"
 )
 
+// acceptor accepts connections, runs the accepting side of the handshake on them, and serves
+// those of peers.
+type acceptor struct {
+	cfg         *Config
+	net         network
+	life        *lifetime
+	events      *eventSink
+	credentials *credentials
+	counters    *Counters
+	log         *limitedLogger
+	strangers   strangers
+
+	peers    *peerTable
+	inbounds *inbounds
+	receiver *receiver
+	streams  *streams
+}
+
 // acceptLoop accepts connections. Until its handshake is done a connection is a stranger:
 // it has a slot (see strangers), one deadline for the whole handshake, and room for one
 // hello.
-func (e *engine) acceptLoop() {
+func (a *acceptor) acceptLoop() {
 	wait := time.Duration(0)
 	for {
-		conn, err := e.net.accept()
-		if errors.Is(err, net.ErrClosed) || e.ctx.Err() != nil {
+		conn, err := a.net.accept()
+		if errors.Is(err, net.ErrClosed) || a.life.ctx.Err() != nil {
 			if err == nil {
 				_ = conn.Close() // accepted during Close
 			}
 			return
 		}
 		if listenerLost(err) {
-			e.counters.AcceptErrors.Add(1)
-			e.log.line(slog.LevelError, "the listener is lost", slog.Any("error", err))
-			e.emit(PeerEvent{Type: ListenerLost, Err: err}, nil)
+			a.counters.AcceptErrors.Add(1)
+			a.log.line(slog.LevelError, "the listener is lost", slog.Any("error", err))
+			a.events.emit(PeerEvent{Type: ListenerLost, Err: err}, nil)
 			return
 		}
 		if err != nil {
-			e.counters.AcceptErrors.Add(1)
-			e.log.line(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
+			a.counters.AcceptErrors.Add(1)
+			a.log.line(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
-			if !sleep(e.ctx, wait) {
+			if !sleep(a.life.ctx, wait) {
 				return
 			}
 			continue
 		}
 		wait = 0
-		e.admit(conn)
+		a.admit(conn)
 	}
 }
 
@@ -53,94 +72,189 @@ func listenerLost(err error) bool {
 
 // admit gives a new connection a slot and a goroutine. Another one may lose its slot for
 // it.
-func (e *engine) admit(conn net.Conn) {
-	if !e.track(conn) {
+func (a *acceptor) admit(conn net.Conn) {
+	if !a.life.track(conn) {
 		_ = conn.Close() // the engine is closing
 		return
 	}
-	in, out := e.strangers.enter(conn)
+	in, out := a.strangers.enter(conn)
 	if out != nil {
 		_ = out.conn.Close() // wakes its goroutine, which counts it and cleans up
 	}
-	e.counters.Strangers.Store(int64(e.strangers.len()))
-	if !e.spawn(func() { e.meet(in) }) {
-		e.leave(in)
-		e.closeConn(conn)
+	a.counters.Strangers.Store(int64(a.strangers.len()))
+	if !a.life.spawn(func() { a.meet(in) }) {
+		a.leave(in)
+		a.life.closeConn(conn)
 	}
 }
 
 // leave frees a stranger's slot; it reports false if the stranger had lost it.
-func (e *engine) leave(s *stranger) bool {
-	kept := e.strangers.leaveStranger(s)
-	e.counters.Strangers.Store(int64(e.strangers.len()))
+func (a *acceptor) leave(s *stranger) bool {
+	kept := a.strangers.leaveStranger(s)
+	a.counters.Strangers.Store(int64(a.strangers.len()))
 	return kept
 }
 
 // meet runs the handshake with a stranger and then serves it.
-func (e *engine) meet(s *stranger) {
-	serve := e.introduce(s.conn)
-	if !e.leave(s) && serve == nil {
-		e.turnAway(s.conn, errBusy)
+func (a *acceptor) meet(s *stranger) {
+	serve := a.introduce(s.conn)
+	if !a.leave(s) && serve == nil {
+		a.turnAway(s.conn, errBusy)
 	}
 	if serve != nil {
 		serve() // also of one that has just lost its slot: it cleans up
 		return
 	}
-	e.closeConn(s.conn)
+	a.life.closeConn(s.conn)
 }
 
 // introduce is the acceptor's side of the handshake. It returns the function that serves
 // the connection, or nil to end it.
-func (e *engine) introduce(conn net.Conn) (serve func()) {
-	if err := conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTimeout)); err != nil {
-		e.turnAway(conn, err)
+func (a *acceptor) introduce(conn net.Conn) (serve func()) {
+	if err := conn.SetDeadline(time.Now().Add(a.cfg.HandshakeTimeout)); err != nil {
+		a.turnAway(conn, err)
 		return nil
 	}
-	h, refused, err := e.receive(conn)
+	h, refused, err := a.receive(conn)
 	switch {
 	case err != nil:
-		e.turnAway(conn, err)
+		a.turnAway(conn, err)
 		return nil
 	case refused != nil:
-		e.refuse(conn, refused)
+		a.refuse(conn, refused)
 		return nil
-	case h.want != 0 && h.want != e.self.ID:
-		_ = e.reply(conn, verdictOther, nil) // the dialler tries again if it is lost
+	case h.want != 0 && h.want != a.credentials.self.ID:
+		_ = a.reply(conn, verdictOther, nil) // the dialler tries again if it is lost
 		return nil
 	case h.purpose == purposeProbe:
-		_ = e.reply(conn, verdictWelcome, nil) // as above
+		_ = a.reply(conn, verdictWelcome, nil) // as above
 		return nil
 	}
-	if e.counters.Accepted.Add(1) > int64(e.cfg.AcceptedMax) {
-		e.counters.Accepted.Add(-1)
-		e.refuse(conn, &refusal{code: FailBusy, reason: "too many connections at " + e.self.String()})
+	if a.counters.Accepted.Add(1) > int64(a.cfg.AcceptedMax) {
+		a.counters.Accepted.Add(-1)
+		a.refuse(conn, &refusal{code: FailBusy, reason: "too many connections at " + a.credentials.self.String()})
 		return nil
 	}
 	if h.purpose == purposeStream {
-		return e.acceptStream(conn)
+		return a.serveStream(conn)
 	}
-	return e.acceptClass(conn, h)
+	return a.serveClass(conn, h)
 }
 
 // turnAway counts and logs a stranger that is not a node of the cluster.
-func (e *engine) turnAway(conn net.Conn, err error) {
-	if e.ctx.Err() != nil {
+func (a *acceptor) turnAway(conn net.Conn, err error) {
+	if a.life.ctx.Err() != nil {
 		return
 	}
 	f := classify(err)
-	e.log.line(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
+	a.log.line(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
 		slog.String("failure", f.String()), slog.Any("error", err))
-	e.counters.HandshakeFailures[f].Add(1) // last: a reader of the count must find the log line
+	a.counters.HandshakeFailures[f].Add(1) // last: a reader of the count must find the log line
 }
 
 // refuse sends a node the reason why it cannot be a peer.
-func (e *engine) refuse(conn net.Conn, r *refusal) {
-	e.log.refusal("refused a node", conn.RemoteAddr().String(), r)
-	e.counters.HandshakeFailures[r.code].Add(1) // as above
+func (a *acceptor) refuse(conn net.Conn, r *refusal) {
+	a.log.refusal("refused a node", conn.RemoteAddr().String(), r)
+	a.counters.HandshakeFailures[r.code].Add(1) // as above
 	if !authenticated(conn) {
 		r = r.brief()
 	}
-	_ = e.reply(conn, verdictRefused, r) // it is logged here in any case
+	_ = a.reply(conn, verdictRefused, r) // it is logged here in any case
+}
+
+// receive is the acceptor's first half of the handshake: it reads and checks the hello.
+// An error means that the far end is not a node of the cluster, and gets no answer.
+func (a *acceptor) receive(conn net.Conn) (*hello, *refusal, error) {
+	if err := secured(a.life.ctx, conn); err != nil {
+		return nil, nil, err
+	}
+	version, body, err := readPreluded(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	if version != wireVersion {
+		return nil, &refusal{code: FailVersion, reason: fmt.Sprintf("wire version is %d at %s, %d at the one who dials",
+			wireVersion, &a.credentials.self, version)}, nil
+	}
+	h, err := decodeHello(body)
+	if err != nil {
+		return nil, nil, &malformedError{err}
+	}
+	if r := incompatible(&a.credentials.self, &h.identity); r != nil {
+		return h, r, nil
+	}
+	if a.peers.isForgotten(h.ID) {
+		return h, &refusal{code: FailForgotten, reason: fmt.Sprintf("node %v of %s was removed; its incarnation is over", h.ID, &h.identity)}, nil
+	}
+	if h.ID == a.credentials.self.ID && h.purpose < purpose(classes) { // a probe may meet itself, and memberlist too
+		return h, &refusal{code: FailIdentity, reason: fmt.Sprintf("node %v is %s itself", h.ID, &a.credentials.self)}, nil
+	}
+	r := a.credentials.identify(conn, &h.identity, dialling)
+	if r == nil {
+		r = a.credentials.bindSource(conn, h)
+	}
+	return h, r, nil
+}
+
+// reply is the acceptor's second half.
+func (a *acceptor) reply(conn net.Conn, v verdict, r *refusal) error {
+	out := &answer{verdict: v}
+	if r != nil {
+		out.refusal = *r
+	} else {
+		var err error
+		if out.identity, err = a.credentials.presentOn(conn, accepting); err != nil {
+			return err
+		}
+	}
+	_, err := conn.Write(appendAnswer(nil, out))
+	return err
+}
+
+// serveClass registers the connection and returns its reader, or nil.
+func (a *acceptor) serveClass(conn net.Conn, h *hello) func() {
+	in := &inbound{
+		peer: h.Peer, class: Class(h.purpose), number: h.number, conn: conn, handing: make(chan struct{}, 1),
+		sender: processKey{process: h.process}, incarnation: h.incarnation,
+	}
+	key, r := a.credentials.keyOf(conn, &h.identity, dialling)
+	if r == nil {
+		in.sender.key = key
+		r = a.inbounds.register(in)
+	}
+	if r != nil {
+		a.counters.Accepted.Add(-1)
+		if r != refusedByClosing {
+			a.refuse(conn, r)
+		}
+		return nil
+	}
+	if err := a.welcome(conn); err != nil {
+		a.turnAway(conn, err)
+		a.inbounds.unregister(in, err)
+		return nil
+	}
+	return func() { a.inbounds.unregister(in, a.receiver.read(in)) }
+}
+
+// welcome ends the handshake and clears the deadline, after the answer: the far end may
+// not read it.
+func (a *acceptor) welcome(conn net.Conn) error {
+	if err := a.reply(conn, verdictWelcome, nil); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// serveStream ends the handshake of a raw stream and returns the function that hands it to
+// memberlist, or nil.
+func (a *acceptor) serveStream(conn net.Conn) func() {
+	if err := a.welcome(conn); err != nil {
+		a.turnAway(conn, err)
+		a.counters.Accepted.Add(-1)
+		return nil
+	}
+	return func() { a.streams.offer(conn) }
 }
 
 // stranger is an accepted connection whose handshake is not done.

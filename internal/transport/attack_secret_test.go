@@ -59,8 +59,8 @@ func TestSharedSecrets(t *testing.T) {
 	}
 }
 
-// TestAttackWithoutTheSharedSecret: a node without the secret, or with another one, gets
-// in nowhere, in either direction, and learns nothing.
+// TestAttackWithoutTheSharedSecret: a node without the secret, or with another one, is
+// refused in both directions, and receives no part of the secret.
 func TestAttackWithoutTheSharedSecret(t *testing.T) {
 	w := &world{T: t}
 	b := w.sharing(2, secret(1))
@@ -148,9 +148,8 @@ func (c *changed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAttackOnThePathOfASharedSecret: whoever is on the path and holds no secret can
-// repeat what it has recorded, or change a byte anywhere: each ends the connection
-// before anything of it counts.
+// TestAttackOnThePathOfASharedSecret: an attacker on the path without the secret can replay
+// recorded bytes, or change one. Both end the connection before a frame is handed out.
 func TestAttackOnThePathOfASharedSecret(t *testing.T) {
 	w := &world{T: t}
 	a, b := w.sharing(1, secret(1)), w.sharing(2, secret(1))
@@ -169,7 +168,7 @@ func TestAttackOnThePathOfASharedSecret(t *testing.T) {
 	if _, err := conn.Write(recorded); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := io.ReadAll(conn) // it may end with a reset: what was sent behind is not read
+	got, _ := io.ReadAll(conn) // the connection may end with a reset: bytes behind the changed one are not read
 	if len(got) > sealReplyBytes {
 		t.Errorf("a replay is answered by %d bytes", len(got))
 	}

@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// TestAttackAnotherHostsCertificate: the holder of a certificate of the same authority,
-// for another host, says that it is at the host of a member. With Name empty, as with a
-// config of the application's that names no server, it is refused, whether it dials or
-// answers.
+// TestAttackAnotherHostsCertificate: the holder of a certificate of the same authority, for
+// another host, claims a member's address. With Name empty, as with a config of the
+// application's that names no server, it is refused, whether it dials or answers.
 func TestAttackAnotherHostsCertificate(t *testing.T) {
 	ca := newAuthority(t)
 	stolen := ca.sign(t, newKey(t), func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 9, 9, 9)} })
@@ -36,9 +35,9 @@ func TestAttackAnotherHostsCertificate(t *testing.T) {
 	}
 }
 
-// TestAttackTheCallbackOfATLSConfig: GetConfigForClient returns a config with which
-// anyone could connect, or none at all on top of a config that asks for nothing. No
-// client without a certificate gets in.
+// TestAttackTheCallbackOfATLSConfig: GetConfigForClient returns a config that accepts any
+// client, or no config while the outer one requires no certificate. No client without a
+// certificate is accepted.
 func TestAttackTheCallbackOfATLSConfig(t *testing.T) {
 	ca := newAuthority(t)
 	good := ca.mutual(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A backlog hands out what it took in, in order, through any interleaving of senders
-// and owner, and its invariants hold after each step.
+// A backlog hands out all frames in the order in which they were added, under any
+// interleaving of senders and owner, and its invariants hold after each step.
 func TestABacklogKeepsOrderAndSums(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -85,8 +85,8 @@ func (q *backlog) check(t *testing.T) {
 	}
 }
 
-// What waits in a full block stays where it is, however much comes behind it.
-func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
+// The bytes of a full block are not moved when further frames are added.
+func TestQueuedBytesAreNotCopiedAgain(t *testing.T) {
 	q := backlog{pool: new(sync.Pool)}
 	payload := make([]byte, 100)
 	for q.bytes < 8*blockBytes {
@@ -111,8 +111,8 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 	}
 }
 
-// A link that has been busy keeps one block, one that is quiet what it needed, and a
-// large frame's memory goes.
+// After a burst a link keeps one block, a quiet link keeps its small one, and the memory of
+// a large frame is freed.
 func TestALinkAtRestKeepsLittle(t *testing.T) {
 	for _, c := range []struct{ size, frames, most int }{
 		{100, 10_000, blockBytes}, {100, 1, 1 << 10}, {4 * blockBytes, 3, 0},

@@ -82,9 +82,9 @@ func (f *far) ask(most time.Duration) (q Inquiry) {
 
 const soon = 400 * time.Millisecond
 
-// What sealed refusals rest on in the kernel: the host of a dead process names itself in
-// the error, with the TTL that the process's own datagrams have, and quotes the whole
-// question; a router names itself.
+// Sealed refusals rely on the kernel: the host of a dead process names itself in the error,
+// with the TTL that the process's own datagrams have, and quotes the whole question; a
+// router names itself.
 func TestTheKernelNamesTheSenderOfAnError(t *testing.T) {
 	l := newLAN(t)
 	f := listening(t, l.b, l.a, lanB+":7101")
@@ -105,7 +105,7 @@ func TestTheKernelNamesTheSenderOfAnError(t *testing.T) {
 	if q := f.ask(30 * time.Second); q != base {
 		t.Errorf("after the router: %+v", q)
 	}
-	// The documented case: nothing tells it from death.
+	// The documented case: it cannot be distinguished from a dead process.
 	l.b.nft(t, reject("input", "reject with icmp port-unreachable"))
 	if q := f.ask(30 * time.Second); q.Outcome != PortUnreachable || q.By != base.By || q.TTL != base.TTL {
 		t.Errorf("the host's own firewall: %+v", q)
@@ -117,7 +117,8 @@ func TestTheKernelNamesTheSenderOfAnError(t *testing.T) {
 	}
 }
 
-// A translated address has no baseline: the process says at which address it was asked.
+// A translated address has no baseline: the answer names the address at which the process
+// received the question.
 func TestATranslatedAddressHasNoBaseline(t *testing.T) {
 	l := newLAN(t)
 	f := listening(t, l.b, l.a, lanB+":7101")
@@ -133,8 +134,8 @@ func TestATranslatedAddressHasNoBaseline(t *testing.T) {
 	}
 }
 
-// Kernels send one host a few errors, then one a second: what is over the allowance is
-// silence, which proves nothing. On loopback there is no limit.
+// Kernels send one host a few errors, then one a second: questions above that rate are not
+// answered, which proves nothing. On loopback there is no limit.
 func TestTheAllowanceOfErrors(t *testing.T) {
 	l := newLAN(t)
 	f := listening(t, l.b, l.a, lanB+":7101")
@@ -171,7 +172,7 @@ func TestBeaconsOnEveryAddress(t *testing.T) {
 	for _, ip := range []string{"192.0.2.1", "127.0.0.1", "2001:db8::1", "::1"} {
 		f.peer.Addr = net.JoinHostPort(ip, "7101")
 		q := f.ask(time.Second)
-		for range 30 { // the kernel takes a new IPv6 address into use when it gets to it
+		for range 30 { // the kernel enables a new IPv6 address asynchronously
 			if q.Outcome == Answered {
 				break
 			}
@@ -191,7 +192,7 @@ func TestBeaconsOnEveryAddress(t *testing.T) {
 }
 
 // A bridge that rejects forges the host's address, with the TTL that the host would have:
-// the other documented case that nothing tells from death.
+// the other documented case that cannot be distinguished from a dead process.
 func TestABridgeForgesTheHost(t *testing.T) {
 	bridge, a, b := newNetns(t), newNetns(t), newNetns(t)
 	bridge.ip(t, "link add br0 type bridge")

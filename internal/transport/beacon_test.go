@@ -107,8 +107,8 @@ func TestInquiries(t *testing.T) {
 	}
 }
 
-// TestTheBeaconOutlivesHandlers: while a handler runs, the process is not gone, whatever
-// else has closed.
+// TestTheBeaconOutlivesHandlers: while a handler runs, the port answers, even if all else
+// has closed.
 func TestTheBeaconOutlivesHandlers(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	a, err := NewTCP(TCPConfig{Config: Config{ID: 1, Name: "a", Cluster: "c"}})

@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// These two play ours and the raw one in turns, in one run, so that whatever else the
-// machine does hits both: only their ratio means something on a machine that is shared.
+// These two benchmarks alternate between the transport and a raw connection in one run, so
+// that other load affects both: on a shared machine only the ratio is meaningful.
 
 // BenchmarkOneWay64ToRaw: 64 senders, frames of 100 bytes, as many of one kind as of the
 // other. "of-raw" is our rate over the raw one.
@@ -36,12 +36,12 @@ func BenchmarkOneWay64ToRaw(b *testing.B) {
 
 // BenchmarkPingPongToRaw: one frame at a time between two processes, medians.
 //
-// "to-raw": ours, the next frame sent by the handler of the former, to the raw one, the
-// next frame written by the goroutine that has read the former; no goroutine hands over
-// to another. "waiting-to-raw": the same with a caller on another goroutine, who waits
-// for the answer, on both sides of the ratio. "waiting-to-bare": such a caller of ours to the
-// raw one without. "waiting-to-two": to the raw one with such a caller, and with a connection for
-// each direction as ours has.
+// "to-raw" is the ratio of the transport, where the handler of a frame sends the next one,
+// to a raw connection, where the goroutine that has read a frame writes the next one; no
+// goroutine wakes another. "waiting-to-raw" is the same with a caller on another goroutine
+// that waits for the answer, on both sides of the ratio. "waiting-to-bare": such a caller
+// of ours to the raw one without. "waiting-to-two": to the raw one with such a caller, and
+// with a connection for each direction as ours has.
 func BenchmarkPingPongToRaw(b *testing.B) {
 	const turn = 500
 	ours, waiting := pingOurs(b)
@@ -140,8 +140,8 @@ func pingRawWaiting(b *testing.B, mode string) pinger {
 	}
 }
 
-// pingOurs sends through a transport: the next frame by the handler of the former, or
-// by a caller who waits for the handler.
+// pingOurs sends through a transport: the next frame by the handler of the former, or by a
+// caller that waits for the handler.
 func pingOurs(b *testing.B) (ours, waiting pinger) {
 	x, err := NewTCP(TCPConfig{Config: Config{ID: 1, Name: "x", Cluster: "bench"}})
 	if err != nil {

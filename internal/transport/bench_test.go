@@ -19,8 +19,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// The raw anchors run in the same benchmark run as ours, on the same loopback:
-// only the ratio counts.
+// The raw anchors run together with the benchmarks of the transport, on the same loopback:
+// only the ratio is meaningful.
 //
 //	go test -run '^$' -bench . -benchtime 2s ./internal/transport
 
@@ -96,9 +96,9 @@ func BenchmarkRawOneWay64(b *testing.B) {
 	reportRate(b, b.N)
 }
 
-// rawSender64 returns what sends n frames from 64 goroutines over a bare connection,
-// and waits until all have come. What waits is bounded by 1 MiB. Its memory serves all
-// calls.
+// rawSender64 returns a function that sends n frames from 64 goroutines over a bare
+// connection, and waits until all have arrived. At most 1 MiB is queued. All calls share
+// its memory.
 func rawSender64(b *testing.B) (send func(n int)) {
 	var (
 		out, in    = rawPair(b)
@@ -162,8 +162,8 @@ func share(n, sender int) int {
 	return k
 }
 
-// benchPair returns two started transports that know each other; got is called
-// for each frame that reaches the second.
+// benchPair returns two started transports that have learnt each other; got is called for
+// each frame that reaches the second.
 func benchPair(b *testing.B, got, back Handler) (x, y *TCP) {
 	b.Helper()
 	mk := func(id gossip.NodeID, name string, h Handler) *TCP {
@@ -192,8 +192,8 @@ func BenchmarkOneWay64(b *testing.B) {
 	reportRate(b, b.N)
 }
 
-// sender64 connects two transports and returns what sends n frames from 64 goroutines,
-// and waits until all have come.
+// sender64 connects two transports and returns a function that sends n frames from 64
+// goroutines, and waits until all have arrived.
 func sender64(b *testing.B) (send func(n int)) {
 	var total atomic.Int64
 	all := make(chan struct{}, 1)
@@ -273,7 +273,7 @@ func echoMain(mode string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// rawEcho sends back what comes on the first connection, on it or on the second.
+// rawEcho returns the bytes of the first connection, on it or on the second.
 func rawEcho(l net.Listener, two bool) {
 	in, err := l.Accept()
 	if err != nil {
@@ -374,7 +374,7 @@ func BenchmarkPingPong(b *testing.B) {
 	reportTimes(b, times)
 }
 
-// BenchmarkSend is the cost of queueing, without anybody who writes.
+// BenchmarkSend is the cost of queueing, without a writer.
 func BenchmarkSend(b *testing.B) {
 	tr, err := NewTCP(TCPConfig{Config: Config{ID: 1, Name: "x", Cluster: "bench"}})
 	if err != nil {

@@ -32,7 +32,7 @@ func TestBlocksAreFramesOfOneKindInARow(t *testing.T) {
 	var got []string
 	e.Handle(KindView, func(_ gossip.NodeID, p []byte) { got = append(got, "view "+string(p)) })
 	e.HandleBlocks(KindEntity, func(from gossip.NodeID, f *Frames) { got = append(got, fmt.Sprint(uint64(from), takeAll(f))) })
-	if err := e.handOut(in, b); err != nil {
+	if err := e.receiver.handOut(in, b); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"7 [0 1]", "view 2", "7 [3]"}; !slices.Equal(got, want) {
@@ -52,7 +52,7 @@ func TestAReplacedConnectionEndsInTheMiddleOfABlock(t *testing.T) {
 			t.Errorf("%q was handed out behind the end", p)
 		}
 	})
-	if err := e.handOut(in, b); err != errReplaced {
+	if err := e.receiver.handOut(in, b); err != errReplaced {
 		t.Fatal(err)
 	}
 	if n := e.counters.Drops[DropReplaced].Load(); n != 2 {
@@ -60,10 +60,10 @@ func TestAReplacedConnectionEndsInTheMiddleOfABlock(t *testing.T) {
 	}
 }
 
-func TestWhatAHandlerLeavesOfABlockIsCounted(t *testing.T) {
+func TestFramesLeftByABlockHandlerAreCounted(t *testing.T) {
 	e, in, b := handing(KindEntity, KindEntity, KindView)
 	e.HandleBlocks(KindEntity, func(gossip.NodeID, *Frames) {})
-	if err := e.handOut(in, b); err != nil {
+	if err := e.receiver.handOut(in, b); err != nil {
 		t.Fatal(err)
 	}
 	if n := e.counters.Drops[DropNoHandler].Load(); n != 3 {
@@ -80,7 +80,7 @@ func TestABlockEndsAtAnOversizeFrame(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
-	if _, ok := e.handOut(in, b).(*oversizeError); !ok {
+	if _, ok := e.receiver.handOut(in, b).(*oversizeError); !ok {
 		t.Error("the oversize frame went unnoticed")
 	}
 }

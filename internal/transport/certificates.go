@@ -21,26 +21,12 @@ import (
 // certificateBytesMax bounds each file.
 const certificateBytesMax = 1 << 20
 
-// CertificateFiles names the files of a node's certificate. Cert, Key and CA are
-// required, in PEM. Key must belong to Cert; Cert must be signed by one of CA, for
-// servers as well as for clients.
+// CertificateFiles names the files of a node's certificate; peerage.CertificateFiles documents
+// its fields, apart from Logger.
 type CertificateFiles struct {
-	// Cert holds the node's certificate, then those between it and the CA, if any.
-	Cert string
-	// Key holds its private key.
-	Key string
-	// CA holds every trusted authority. Use one that signs only for this cluster: with
-	// Name empty, any holder of a client certificate of it is admitted. To change the
-	// authority, add the new one here on all nodes, then replace all certificates, then
-	// remove the old one.
-	CA string
-	// Name, if set, is a DNS name that the certificate of every node must carry, on both
-	// sides. Empty: the certificate names the host at which its node is reached
-	// (Advertise), and the dialling side checks that.
-	Name string
-	// CheckEvery is the least interval between checks of the files: at handshakes, and
-	// when statistics are read. Default 1 s.
-	CheckEvery time.Duration
+	Cert, Key, CA string
+	Name          string
+	CheckEvery    time.Duration
 	// Logger receives reloads, failures to reload and certificates about to expire; nil
 	// discards.
 	Logger *slog.Logger
@@ -119,14 +105,14 @@ func (c *Certificates) current() *certificate {
 		defer c.mu.Unlock()
 		if now := time.Now(); now.Sub(c.checked) >= c.files.CheckEvery {
 			c.checked = now
-			c.check(now)
+			c.adoptChanges(now)
 		}
 	}
 	return c.inUse.Load()
 }
 
-// check adopts the files if they have changed. The caller holds mu.
-func (c *Certificates) check(now time.Time) {
+// adoptChanges adopts the files if they have changed. The caller holds mu.
+func (c *Certificates) adoptChanges(now time.Time) {
 	former := c.inUse.Load()
 	next, err := c.read()
 	switch {
@@ -179,7 +165,7 @@ func (c *Certificates) read() (*certificate, error) {
 	}
 	cert, err := parseCertificate(parts[0], parts[1], parts[2])
 	if err == nil {
-		err = cert.check(c.files.Name, time.Now())
+		err = cert.verifyForPeers(c.files.Name, time.Now())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("transport: certificate %s, key %s, authorities %s: %w", c.files.Cert, c.files.Key, c.files.CA, err)
@@ -271,7 +257,7 @@ func parseAuthorities(b []byte) (*x509.CertPool, error) {
 
 // check returns why other nodes with the same authorities would reject this certificate,
 // on either side of a connection.
-func (c *certificate) check(name string, now time.Time) error {
+func (c *certificate) verifyForPeers(name string, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, der := range c.Certificate.Certificate[1:] {
 		cert, err := x509.ParseCertificate(der)

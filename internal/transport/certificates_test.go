@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestLoadCertificatesSaysWhatIsWrong(t *testing.T) {
+func TestLoadCertificatesReportsProblems(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -47,8 +47,8 @@ func TestLoadCertificatesSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A node whose certificate does not cover its own address would be believed by
-// nobody who dials it.
+// A node whose certificate does not cover its own address would be rejected by every
+// dialling node.
 func TestTheCertificateCoversTheAddress(t *testing.T) {
 	ca := newAuthority(t)
 	f := newCertFiles(t, ca.sign(t, newKey(t), func(c *x509.Certificate) { c.DNSNames = []string{"peerage.example"} }), ca)
@@ -93,9 +93,9 @@ func TestTLSThatLetsAnyoneInIsRefused(t *testing.T) {
 	}
 }
 
-// A certificate is renewed, with a new key, while connections stand: nothing
-// breaks, new connections use it, and the node is still the same to those who knew
-// it as well as to those who meet it now.
+// A certificate is renewed, with a new key, while connections are open: none breaks, new
+// connections use the new certificate, and the NodeID stays bound to the first key, at
+// nodes that had a connection before as well as at new ones.
 func TestReloadDropsNothing(t *testing.T) {
 	w := &world{T: t}
 	ca := newAuthority(t)
@@ -135,7 +135,7 @@ func TestReloadDropsNothing(t *testing.T) {
 		}
 	}
 	for _, n := range []*node{a, c} {
-		if key := n.e.keys.byID[2]; key != b.e.first.key {
+		if key := n.e.credentials.keys.byID[2]; key != b.e.credentials.first.key {
 			t.Errorf("%s knows the node by %v", n.Self().Name, key)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 func nodeID(i int) gossip.NodeID { return gossip.NodeID(i) }
 
-func TestValidateReportsAllAtOnce(t *testing.T) {
+func TestValidateReportsAllProblems(t *testing.T) {
 	err := Config{
 		Settings:         map[string]string{"": "x"},
 		Message:          classLimits{FrameBytesMax: 100, QueueBytesMax: 100},
@@ -45,7 +45,7 @@ func TestBackoffGrowsToItsLimit(t *testing.T) {
 
 func TestForgottenNodesAreABoundedNumber(t *testing.T) {
 	var table peerTable
-	table.initTable(3)
+	table.initTable(&Config{ForgottenMax: 3}, nil)
 	for id := gossip.NodeID(1); id <= 5; id++ {
 		table.remember(id)
 		table.remember(id)
@@ -64,12 +64,12 @@ func TestKnownNodesAreABoundedNumber(t *testing.T) {
 	w := &world{T: t}
 	a := w.make(1, "", func(c *Config) { c.PeersMax = 2 })
 	for i := range 5 {
-		a.Learn(Peer{ID: nodeID(i), Addr: "127.0.0.1:1"}) // nobody and itself do not count
+		a.Learn(Peer{ID: nodeID(i), Addr: "127.0.0.1:1"}) // the zero NodeID and the node itself do not count
 	}
 	if n := a.Counters().Peers.Load(); n != 2 {
 		t.Errorf("%d known", n)
 	}
-	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:2"}) // never reached where it was said to be
+	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:2"}) // never reached at the learnt address
 	if addr, n := a.e.peers.peerOf(2).Addr, a.Counters().Peers.Load(); addr != "127.0.0.1:2" || n != 2 {
 		t.Errorf("a node is looked for at %s, %d known", addr, n)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-func TestControlIsKeptAndTheOthersComeWhenNeeded(t *testing.T) {
+func TestControlIsKeptAndOtherClassesOpenOnDemand(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
 		a.Learn(b.Self())
@@ -31,7 +31,7 @@ func TestControlIsKeptAndTheOthersComeWhenNeeded(t *testing.T) {
 	})
 }
 
-func TestWhatWasLearntBeforeStartIsDialledByIt(t *testing.T) {
+func TestPeersLearntBeforeStartAreDialledByIt(t *testing.T) {
 	everywhere(t, func(w *world) {
 		b := w.start(2)
 		a := w.make(1, "")
@@ -43,7 +43,7 @@ func TestWhatWasLearntBeforeStartIsDialledByIt(t *testing.T) {
 	})
 }
 
-func TestProbeTellsWhoAnswers(t *testing.T) {
+func TestProbeReturnsTheAnsweringNode(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
 		got, err := a.Probe(w.ctx(), b.Self().Addr)
@@ -88,8 +88,8 @@ func TestNodesThatDoNotFitAreRefusedWithAReason(t *testing.T) {
 				if !errors.As(err, &refused) || refused.Code != c.code || refused.Addr != b.Self().Addr {
 					w.Fatalf("Probe: %v", err)
 				}
-				// A stranger is told what kind of difference there is; the log of the node that
-				// refuses has the values.
+				// A stranger receives only the kind of the difference; the log of the
+				// refusing node has the values.
 				for _, secret := range []string{"prod", "2s", "node-2"} {
 					if strings.Contains(err.Error(), secret) {
 						w.Errorf("%q tells a stranger %q", err, secret)
@@ -119,12 +119,9 @@ func TestNodesThatDoNotFitAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
-func TestALossIsToldAtOnceAndThenTheRefusals(t *testing.T) {
+func TestALossIsReportedThenTheRefusals(t *testing.T) {
 	everywhere(t, func(w *world) {
-		a, b := w.start(1), w.start(2)
-		a.Learn(b.Self())
-		b.Learn(a.Self())
-		a.awaitEvent(Connected, Control, 2)
+		a, b := w.pair()
 		a.awaitEvent(Accepted, Control, 2)
 		if err := b.Close(); err != nil {
 			w.Fatal(err)
@@ -138,7 +135,7 @@ func TestALossIsToldAtOnceAndThenTheRefusals(t *testing.T) {
 	})
 }
 
-func TestAnotherIncarnationAtTheAddressIsTold(t *testing.T) {
+func TestAnotherIncarnationAtTheAddressIsReported(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
 		a.Learn(b.Self())
@@ -153,8 +150,8 @@ func TestAnotherIncarnationAtTheAddressIsTold(t *testing.T) {
 		c.run()
 		for _, class := range []Class{Control, Message} {
 			if class == Message {
-				// A frame gives the link a reason to dial, unless the end of the former
-				// attempt, which met nobody, takes it along.
+				// A queued frame makes the link dial, unless the failure of the former
+				// attempt drops the frame.
 				w.poll("dialled", func() bool {
 					_ = a.Send(2, Message, KindView, []byte("for the dead"))
 					return a.count(OtherNode, Message) > 0
@@ -174,8 +171,8 @@ func TestAnotherIncarnationAtTheAddressIsTold(t *testing.T) {
 	})
 }
 
-// A wrong address, forged or misconfigured, is no proof of a crash: whoever answers
-// there says nothing about a node that was never met there.
+// A wrong address, forged or misconfigured, is no proof of a crash: another node that
+// answers there proves nothing about a node that was never reached there.
 func TestAWrongAddressProvesNothing(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
@@ -189,8 +186,8 @@ func TestAWrongAddressProvesNothing(t *testing.T) {
 	})
 }
 
-// Open tells of what may be under way, and opens nothing.
-func TestOpenTellsOfWhatMayBeUnderWay(t *testing.T) {
+// Open reports whether frames may be in flight, and opens no connection.
+func TestOpenReportsFramesInFlight(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
 		if a.Open(2, Message) {
@@ -219,9 +216,9 @@ func TestOpenTellsOfWhatMayBeUnderWay(t *testing.T) {
 	})
 }
 
-// Who asks over a new connection may be answered at once, though nobody has told
-// where it is: its own word is enough.
-func TestWhoConnectsCanBeAnswered(t *testing.T) {
+// A question over a new connection can be answered immediately: the handshake itself has
+// the sender's address.
+func TestADiallerCanBeAnswered(t *testing.T) {
 	everywhere(t, func(w *world) {
 		answered := make(chan error, 1)
 		b := w.make(2, "")
@@ -237,8 +234,8 @@ func TestWhoConnectsCanBeAnswered(t *testing.T) {
 	})
 }
 
-// A node that comes back at its address meets its former incarnation in the views of
-// others, at that same address: it does not dial itself, nor warn of itself.
+// After a restart at the same address, other nodes' views still have the former incarnation
+// there: the node neither dials itself nor logs a warning.
 func TestAFormerIncarnationIsNotLookedForAtHome(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a := w.start(1)
@@ -252,9 +249,9 @@ func TestAFormerIncarnationIsNotLookedForAtHome(t *testing.T) {
 	})
 }
 
-// TestHearsayGivesWay: an address at which a node was never reached is replaced by
-// the next that is told; one at which it was reached stands.
-func TestHearsayGivesWay(t *testing.T) {
+// TestUnconfirmedAddressesAreReplaced: an address at which a node was never reached is replaced by the next
+// one that is learnt; an address at which it was reached is kept.
+func TestUnconfirmedAddressesAreReplaced(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b, c := w.start(1), w.start(2), w.start(3)
 		a.Learn(Peer{ID: 2, Name: "forged", Addr: c.Self().Addr})
@@ -277,12 +274,8 @@ func TestHearsayGivesWay(t *testing.T) {
 
 func TestForgottenNodesStayOut(t *testing.T) {
 	everywhere(t, func(w *world) {
-		a, b := w.start(1), w.start(2)
-		a.Learn(b.Self())
-		b.Learn(a.Self())
+		a, b := w.pair()
 		a.awaitEvent(Accepted, Control, 2)
-		a.awaitEvent(Connected, Control, 2)
-		b.awaitEvent(Connected, Control, 1)
 		a.Forget(2)
 		a.Learn(b.Self())
 		if err := a.Send(2, Control, KindView, nil); err != ErrUnknownPeer {
@@ -313,7 +306,7 @@ func TestUnlearntNodesMayComeBack(t *testing.T) {
 		b.Learn(a.Self())
 		a.send(b, Control, "1")
 		b.awaitFrames(1)
-		b.awaitEvent(Connected, Control, 1) // one that comes later would make b known again
+		b.awaitEvent(Connected, Control, 1) // a later one would add b again
 		a.Unlearn(2)
 		b.awaitEvent(AcceptedLost, Control, 1)
 		if err := a.Send(2, Control, KindView, nil); err != ErrUnknownPeer {

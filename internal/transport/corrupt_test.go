@@ -13,8 +13,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// Bits flip on the way, under a TCP checksum that agrees: no handler gets what was not
-// sent, the connection ends, and the next one goes on.
+// Bits flip on the way, under a TCP checksum that agrees: no handler receives a changed
+// frame, the connection ends, and the next one works.
 func TestAttackFlippedBitsReachNoHandler(t *testing.T) {
 	inMemory(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
@@ -142,9 +142,9 @@ func TestEveryFlippedBitOfAHandshakeIsFound(t *testing.T) {
 	}
 }
 
-// TestAttackFlippedBitsReachNoStream: nor does memberlist read from a raw stream what was
-// not written: the stream ends before it. Without TLS nothing else checks it, since
-// SecretKeys may be unset.
+// TestAttackFlippedBitsReachNoStream: memberlist reads no changed bytes from a raw stream:
+// the stream ends before them. Without TLS there is no other check, since SecretKeys may be
+// unset.
 func TestAttackFlippedBitsReachNoStream(t *testing.T) {
 	inMemory(t, func(w *world) {
 		a, b := w.start(1), w.start(2)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Senders that are ready at the same time share a write, though the first of them
-// finds the link at rest: on one processor none of them runs while another's frame
-// is written, so whoever writes must let them go first.
+// Senders that are ready at the same time share a write, although the first one finds the
+// link idle: on one processor no other sender runs during a write, so the writer must yield
+// first.
 func TestACrowdOfSendersSharesWrites(t *testing.T) {
 	everywhere(t, func(w *world) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

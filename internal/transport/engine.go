@@ -3,11 +3,8 @@ package transport
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -33,286 +30,223 @@ type network interface {
 	closePackets() error
 }
 
-// engine is the common part of TCP and Memory, which is all but the sockets: the
-// handshake, the links to peers, the accepted connections, the limits.
+// engine is the common part of TCP and Memory, which is all but the sockets. It composes the
+// machines below, each with state and locks of its own, and starts and closes them:
 //
-// Goroutines, all counted in wg but for the second: one accepts, one reads datagrams;
+//	lifetime     context, goroutines and connections that Close ends
+//	eventSink    events, one at a time
+//	credentials  this node's identity, and the keys of other nodes
+//	dialler      the dialling side of handshakes
+//	peerTable    learnt nodes, with a link per class to each: queue, writer, back-off
+//	inbounds     accepted connections, one per peer and class
+//	receiver     frames that arrive, and their handlers
+//	acceptor     the accepting side of handshakes, with its limits
+//	streams      raw streams of memberlist
+//	datagrams    datagrams of memberlist, and beacons
+//
+// Goroutines, all counted in life but for the second: one accepts, one reads datagrams;
 // per link one that dials and writes, and one per open connection that waits for its end;
 // per accepted connection one that runs the handshake and then reads.
 type engine struct {
 	cfg      Config
-	self     identity
 	net      network
-	log      *limitedLogger
 	counters Counters
-	handlers [256]Handler
-	// blockHandlers take precedence over handlers.
-	blockHandlers [256]BlockHandler
-	observer      func(PeerEvent)
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	life        lifetime
+	events      eventSink
+	credentials credentials
+	dialler     dialler
+	peers       peerTable
+	inbounds    inbounds
+	receiver    receiver
+	acceptor    acceptor
+	streams     streams
+	datagrams   datagrams
 	// packetsEnded is closed when the reader of datagrams has ended, nil if it never ran.
 	packetsEnded chan struct{}
-
-	// held are the addresses to which datagrams are held, until when; holding is set while
-	// there may be any.
-	heldMu  sync.Mutex
-	held    map[string]time.Time
-	holding atomic.Bool
-	// authenticated is set when connections prove the identity of the peer.
-	authenticated bool
-
-	// mu guards the life cycle. Invariant: once closed, nothing is added to conns,
-	// and wg only goes down.
-	mu      sync.Mutex
-	started atomic.Bool // written with mu
-	closed  bool
-	conns   map[io.Closer]struct{}
-
-	// eventMu makes a change of the accepted table and its event one step. The observer
-	// is called with it held, so no method of Transport may lock it. Lock order: eventMu,
-	// then any other.
-	eventMu sync.Mutex
-	// muted stops events and handlers: this node's process is dead (Memory).
-	muted atomic.Bool
-
-	acceptedMu sync.Mutex
-	accepted   map[connKey]*inbound
-	senders    senders
-
-	strangers strangers
-	halves    halfFrames
-	// flows name the flow of a frame, by kind; nil: none has one.
-	flows [256]func(payload []byte) Flow
-
-	peers peerTable
-
-	// keys binds nodes to their certificates. certificates are our own, nil if they are
-	// not read from files; first is the one in use when this node started.
-	keys         *keyTable
-	certificates *Certificates
-	first        *certificate
-	// judgesHost: a certificate must name the host of its node's advertised address.
-	judgesHost bool
-
-	// connections counts this node's handshakes, so that the far end can order them.
-	connections atomic.Uint64
-
-	// blocks holds the memory for queued frames (backlog).
-	blocks sync.Pool
-
-	packets chan Packet
-	streams chan net.Conn
-}
-
-// connKey names the one accepted connection that a peer may have per class.
-type connKey struct {
-	id    gossip.NodeID
-	class Class
 }
 
 // newEngine returns an engine that has not started. cfg must be valid and have its
 // defaults; addr is the advertised address of this node.
 func newEngine(cfg Config, addr string, n network) *engine {
-	e := &engine{
-		cfg: cfg,
-		self: identity{
-			Peer:     Peer{ID: cfg.ID, Name: cfg.Name, Addr: addr},
-			cluster:  cfg.Cluster,
-			settings: cfg.Settings,
-		},
-		net:      n,
-		log:      newLimitedLogger(cfg.Logger.With(slog.String("node", cfg.Name))),
-		conns:    make(map[io.Closer]struct{}),
-		accepted: make(map[connKey]*inbound),
-		packets:  make(chan Packet, cfg.PacketsMax),
-		streams:  make(chan net.Conn, cfg.StreamsMax),
+	e := &engine{cfg: cfg, net: n}
+	log := newLimitedLogger(cfg.Logger.With(slog.String("node", cfg.Name)))
+	e.life.initLifetime()
+	e.events.life = &e.life
+	e.credentials.self = identity{
+		Peer:     Peer{ID: cfg.ID, Name: cfg.Name, Addr: addr},
+		cluster:  cfg.Cluster,
+		settings: cfg.Settings,
 	}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.peers.initTable(cfg.ForgottenMax)
-	e.halves.initHalves(cfg.HalfFrameBytesMax)
-	e.strangers.initStrangers(cfg.StrangersMax, cfg.StrangersPerSourceMax)
-	e.senders.initSenders(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
-	e.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
-	e.counters.queue = e.queueBytes
+	e.credentials.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
+	e.dialler = dialler{cfg: &e.cfg, net: n, life: &e.life, credentials: &e.credentials, counters: &e.counters, log: log}
+	e.peers.initTable(&e.cfg, log)
+	e.peers.links = linkShared{cfg: &e.cfg, life: &e.life, events: &e.events, dialler: &e.dialler, counters: &e.counters}
+	e.inbounds.initInbounds(&e.cfg, &e.life, &e.peers, &e.events, &e.counters)
+	e.receiver.initReceiver(&e.cfg, &e.life, &e.counters, log)
+	e.streams = streams{waiting: make(chan net.Conn, cfg.StreamsMax), life: &e.life, counters: &e.counters, log: log}
+	e.datagrams = datagrams{waiting: make(chan Packet, cfg.PacketsMax), net: n, life: &e.life, counters: &e.counters, log: log}
+	e.acceptor = acceptor{
+		cfg: &e.cfg, net: n, life: &e.life, events: &e.events, credentials: &e.credentials, counters: &e.counters, log: log,
+		peers: &e.peers, inbounds: &e.inbounds, receiver: &e.receiver, streams: &e.streams,
+	}
+	e.acceptor.strangers.initStrangers(cfg.StrangersMax, cfg.StrangersPerSourceMax)
+	e.counters.queue = e.peers.queueBytes
 	return e
 }
 
 // meets reports whether id is this node, a learnt node, or a node with an open connection to
 // this one.
 func (e *engine) meets(id gossip.NodeID) bool {
-	if id == e.self.ID || e.peers.peerOf(id) != nil {
-		return true
-	}
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
-	for c := range classes {
-		if e.accepted[connKey{id, c}] != nil {
-			return true
-		}
-	}
-	return false
+	return id == e.cfg.ID || e.peers.peerOf(id) != nil || e.inbounds.hasNode(id)
 }
 
 // Self returns this node's description of itself in handshakes.
-func (e *engine) Self() Peer { return e.self.Peer }
+func (e *engine) Self() Peer { return e.credentials.self.Peer }
 
 // Counters returns the transport's counters.
 func (e *engine) Counters() *Counters { return &e.counters }
 
 // Handle sets the handler of a kind. Call it before Start.
-func (e *engine) Handle(k Kind, h Handler) { e.handlers[k] = h }
+func (e *engine) Handle(k Kind, h Handler) { e.receiver.handlers[k] = h }
 
 // HandleBlocks sets the handler of blocks of a kind. Call it before Start.
-func (e *engine) HandleBlocks(k Kind, h BlockHandler) { e.blockHandlers[k] = h }
+func (e *engine) HandleBlocks(k Kind, h BlockHandler) { e.receiver.blockHandlers[k] = h }
 
 // HandleFlows sets the function that returns the flow of a kind's frames. Call it before
 // Start.
-func (e *engine) HandleFlows(k Kind, f func(payload []byte) Flow) { e.flows[k] = f }
+func (e *engine) HandleFlows(k Kind, f func(payload []byte) Flow) { e.peers.links.flows[k] = f }
 
 // Observe sets the listener of peer events. Call it before Start.
-func (e *engine) Observe(f func(PeerEvent)) { e.observer = f }
+func (e *engine) Observe(f func(PeerEvent)) { e.events.observer = f }
 
 // Start begins to accept and to open connections.
 func (e *engine) Start() error {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return ErrClosed
+	if err := e.life.markStarted(); err != nil {
+		return err
 	}
-	if e.started.Load() {
-		e.mu.Unlock()
-		return errors.New("transport: started twice")
-	}
-	e.started.Store(true)
-	e.mu.Unlock()
-
-	e.spawn(e.acceptLoop)
+	e.life.spawn(e.acceptor.acceptLoop)
 	e.packetsEnded = make(chan struct{})
 	go func() {
 		defer close(e.packetsEnded)
-		e.packetLoop()
+		e.datagrams.readLoop()
 	}()
-	for _, p := range e.peers.allLinks() {
-		for c := range p.links {
-			p.links[c].startLink()
-		}
-	}
+	e.peers.startLinks()
 	return nil
 }
 
 // Close ends everything and waits for it. The port of datagrams closes last, when no
 // handler runs: to other nodes a closed one proves that this incarnation has stopped.
 func (e *engine) Close() error {
-	e.mu.Lock()
-	first := !e.closed
-	e.closed = true
-	conns := e.conns
-	if first {
-		e.conns = nil
-	}
-	e.mu.Unlock()
+	conns, first := e.life.markClosed()
 	var err error
 	if first {
-		e.cancel()
 		err = e.net.close()
 		for c := range conns {
 			_ = c.Close() // it ends whatever the error
 		}
-		for _, p := range e.peers.allAfterClose() {
-			p.stop(DropClosed)
-		}
+		e.peers.stopLinks()
 	}
-	e.wg.Wait()
+	e.life.wg.Wait()
 	if first {
 		err = errors.Join(err, e.net.closePackets())
 	}
 	if e.packetsEnded != nil {
 		<-e.packetsEnded
 	}
-	e.closeWaitingStreams()
+	e.streams.closeWaiting()
 	return err
 }
 
-// spawn runs f on a goroutine that Close waits for. It reports false, and runs
-// nothing, before Start and after Close.
-func (e *engine) spawn(f func()) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || !e.started.Load() {
-		return false
-	}
-	e.wg.Add(1)
-	go func() {
-		defer e.wg.Done()
-		f()
-	}()
-	return true
-}
-
-// track makes Close close c. It reports false when Close has begun: then the caller must
-// close c.
-func (e *engine) track(c io.Closer) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return false
-	}
-	e.conns[c] = struct{}{}
-	return true
-}
-
-// closeConn closes and untracks c.
-func (e *engine) closeConn(c io.Closer) {
-	e.untrack(c)
-	_ = c.Close() // nothing more is sent on it
-}
-
-func (e *engine) untrack(c io.Closer) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.conns, c)
-}
-
-// sleep waits for d. It reports false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// emit calls the observer, unless the transport is closing or live reports that the
-// event's subject no longer exists. The caller holds no lock.
-func (e *engine) emit(ev PeerEvent, live func() bool) {
-	e.eventMu.Lock()
-	defer e.eventMu.Unlock()
-	if live == nil || live() {
-		e.emitLocked(ev)
-	}
-}
-
-// emitLocked is emit with eventMu held.
-func (e *engine) emitLocked(ev PeerEvent) {
-	if e.observer == nil || e.muted.Load() || e.ctx.Err() != nil {
-		return
-	}
-	e.observer(ev)
-}
-
-// mute makes the engine that of a dead process: handlers and observer are no longer
+// stopCalls makes the engine that of a dead process: handlers and observer are no longer
 // called, apart from a call that is already running.
-func (e *engine) mute() {
-	e.muted.Store(true)
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
-	for _, in := range e.accepted {
-		in.ended.Store(true)
+func (e *engine) stopCalls() {
+	e.events.muted.Store(true)
+	e.inbounds.markEnded()
+}
+
+// Learn adds addresses of nodes.
+func (e *engine) Learn(peers ...Peer) {
+	e.peers.addPeers(peers...)
+	for i := range peers {
+		if p := e.peers.peerOf(peers[i].ID); p != nil {
+			p.links[Control].startLink()
+		}
 	}
 }
+
+// Unlearn closes the connections to nodes and stops dialling them.
+func (e *engine) Unlearn(ids ...gossip.NodeID) {
+	e.peers.removePeers(ids, false)
+	e.inbounds.endDropped(ids)
+}
+
+// Forget closes the connections of nodes and refuses them from now on.
+func (e *engine) Forget(ids ...gossip.NodeID) {
+	e.peers.removePeers(ids, true)
+	e.inbounds.endNodes(ids)
+}
+
+// SetMembers sets the members of the newest view.
+func (e *engine) SetMembers(ids ...gossip.NodeID) { e.inbounds.setMembers(ids) }
+
+// Send queues a frame for a peer and never blocks.
+func (e *engine) Send(to gossip.NodeID, c Class, k Kind, payload []byte) error {
+	l, err := e.peers.linkTo(to, c)
+	if err != nil {
+		return e.life.orClosed(err)
+	}
+	return l.sendFrame(k, payload)
+}
+
+// WaitRoom blocks until at most half of the queue to the peer is in use.
+func (e *engine) WaitRoom(ctx context.Context, to gossip.NodeID, c Class) error {
+	p := e.peers.peerOf(to)
+	if p == nil || c >= classes {
+		return e.life.orClosed(ErrUnknownPeer)
+	}
+	return p.links[c].awaitLevel(ctx, p.links[c].limit.QueueBytesMax/2)
+}
+
+// Open reports whether frames may be in flight to a peer.
+func (e *engine) Open(to gossip.NodeID, c Class) bool {
+	p := e.peers.peerOf(to)
+	return p != nil && c < classes && p.links[c].mayBeInFlight()
+}
+
+// Flush blocks until every queue has been handed to the operating system.
+func (e *engine) Flush(ctx context.Context) error { return e.peers.awaitEmpty(ctx) }
+
+// Probe dials addr, runs the handshake and returns the node that answered.
+func (e *engine) Probe(ctx context.Context, addr string) (Peer, error) {
+	return e.dialler.probeAddr(ctx, addr)
+}
+
+// Inquire asks the UDP port of a peer.
+func (e *engine) Inquire(ctx context.Context, p Peer) Inquiry { return e.datagrams.askPort(ctx, p) }
+
+// Authenticated reports whether connections prove the identity of the peer.
+func (e *engine) Authenticated() bool { return e.credentials.authenticated }
+
+// HoldPackets drops datagrams to an address for a time.
+func (e *engine) HoldPackets(addr string, d time.Duration) { e.datagrams.holdAddr(addr, d) }
+
+// WritePacket sends a datagram.
+func (e *engine) WritePacket(b []byte, addr string) error { return e.datagrams.writeTo(b, addr) }
+
+// Packets delivers datagrams.
+func (e *engine) Packets() <-chan Packet { return e.datagrams.waiting }
+
+// DialStream opens a raw stream for memberlist.
+func (e *engine) DialStream(addr string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(e.life.ctx, timeout)
+	defer cancel()
+	conn, _, err := e.dialler.connect(ctx, addr, purposeStream, 0)
+	if err != nil {
+		return nil, e.life.orClosed(err)
+	}
+	return e.streams.wrapDialled(conn), nil
+}
+
+// Streams delivers the accepted raw streams.
+func (e *engine) Streams() <-chan net.Conn { return e.streams.waiting }

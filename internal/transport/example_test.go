@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// A node with mutual TLS from files that may be replaced while it runs. What is
-// wrong with them is said at once, and all of it.
+// A node with mutual TLS from files that may be replaced while it runs. LoadCertificates
+// reports all problems immediately.
 func ExampleLoadCertificates() {
 	certificates, err := transport.LoadCertificates(transport.CertificateFiles{
 		Cert: "/etc/peerage/tls.crt",

@@ -35,7 +35,7 @@ func (w *world) stranger(n *node) net.Conn {
 	return conn
 }
 
-// hung blocks until the far end has hung up, and returns what it sent before.
+// hung blocks until the far end has hung up, and returns the bytes received until then.
 func (w *world) hung(conn net.Conn) []byte {
 	w.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -125,7 +125,7 @@ func TestGarbageCostsACountedClosedConnection(t *testing.T) {
 	}
 }
 
-func TestAnotherWireVersionIsToldBothVersions(t *testing.T) {
+func TestWireVersionRefusalNamesBothVersions(t *testing.T) {
 	everywhere(t, func(w *world) {
 		b := w.start(2)
 		conn := w.stranger(b)
@@ -195,7 +195,7 @@ func TestASlowHelloIsCutOffThoughBytesKeepComing(t *testing.T) {
 func TestStrangersHaveAFixedNumberOfSlots(t *testing.T) {
 	everywhere(t, func(w *world) {
 		b := w.make(2, "", func(c *Config) { c.StrangersMax = 3; c.HandshakeTimeout = patience })
-		b.e.strangers.draw = func(n int) int { return n - 1 } // no early drop
+		b.e.acceptor.strangers.draw = func(n int) int { return n - 1 } // no early drop
 		b.run()
 		var slots []net.Conn
 		for range 3 {
@@ -236,9 +236,9 @@ func TestAcceptedConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// The log names what happened, and cannot be flooded.
+// The log states the cause, and its rate is bounded.
 func TestTheLogIsBounded(t *testing.T) {
-	inMemory(t, func(w *world) { // where no time passes
+	inMemory(t, func(w *world) { // virtual time stands still
 		var log logBook
 		b := w.start(2, log.configure)
 		for range 3 * loglimit.Burst {
@@ -255,7 +255,7 @@ func TestTheLogIsBounded(t *testing.T) {
 	})
 }
 
-// logBook is what a node has logged.
+// logBook holds a node's log.
 type logBook struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -287,8 +287,7 @@ func (l *logBook) count(parts ...string) int {
 	return n
 }
 
-// Every way to fail has its counter and its line, and this table or the one of
-// garbage knows it.
+// Every Failure has a counter and a log line, and is in this table or in that of garbage.
 func TestEveryRefusalIsCountedAndLogged(t *testing.T) {
 	seen := map[Failure]bool{FailOther: true, FailTLS: true, // TestNodesWithoutAGoodCertificateStayOut
 		FailSecret:  true, // TestAttackWithoutTheSharedSecret
@@ -360,7 +359,7 @@ func TestEveryRefusalIsCountedAndLogged(t *testing.T) {
 
 // A node that sends a good hello and then reads nothing gives its slot back: the
 // answer has a deadline too.
-func TestOneWhoDoesNotReadItsAnswerIsCutOff(t *testing.T) {
+func TestADiallerThatReadsNoAnswerIsCutOff(t *testing.T) {
 	for name, p := range map[string]purpose{"class": purpose(Message), "stream": purposeStream, "probe": purposeProbe} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -442,8 +441,8 @@ func FuzzHandshake(f *testing.F) {
 	if err := tr.Start(); err != nil {
 		f.Fatal(err)
 	}
-	// A good hello may ask for a raw stream. Somebody must take it while its bytes
-	// are still being written: a socket holds only so many.
+	// A good hello may ask for a raw stream. A reader must take it while its bytes are
+	// being written: a socket buffers a bounded number.
 	closed, taken := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(taken)

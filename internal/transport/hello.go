@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -223,4 +225,26 @@ func decodeAnswer(version int, body []byte) (*answer, error) {
 		r.Fail(&wire.LimitError{Field: "verdict", Declared: uint64(a.verdict), Max: uint64(verdictRefused)})
 	}
 	return a, r.Done()
+}
+
+// readPreluded reads a prelude and its body, and no further byte. A stranger is cut off
+// at the first wrong byte.
+func readPreluded(conn net.Conn) (version int, body []byte, err error) {
+	var prelude [preludeBytes]byte
+	if _, err := io.ReadFull(conn, prelude[:len(magic)]); err != nil {
+		return 0, nil, err
+	}
+	if string(prelude[:len(magic)]) != magic {
+		return 0, nil, errNotOurs
+	}
+	if _, err := io.ReadFull(conn, prelude[len(magic):]); err != nil {
+		return 0, nil, err
+	}
+	version, n, err := decodePrelude(prelude[:])
+	if err != nil {
+		return version, nil, err
+	}
+	body = make([]byte, n) // at most helloBytesMax
+	_, err = io.ReadFull(conn, body)
+	return version, body, err
 }

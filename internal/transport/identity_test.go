@@ -28,7 +28,7 @@ func rsaKey(t *testing.T) *rsa.PrivateKey {
 	return key
 }
 
-// client returns the config of a stranger who believes this authority and shows p.
+// client returns the config of a stranger that trusts this authority and shows p.
 func (a *authority) client(t *testing.T, p pair) *tls.Config {
 	t.Helper()
 	cfg := &tls.Config{RootCAs: a.pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
@@ -109,7 +109,7 @@ func TestNodesWithoutAGoodCertificateStayOut(t *testing.T) {
 	}
 }
 
-// A node does not believe who answers with a bad certificate either.
+// A dialling node rejects a bad certificate, too.
 func TestTheOneDialledIsJudgedToo(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	w := &world{T: t}
@@ -190,8 +190,8 @@ func TestMutualTLS(t *testing.T) {
 	a.awaitEvent(Refused, Control, 2)
 }
 
-// Nobody speaks for a node but the holder of the key it was met with: not on a
-// connection to us, nor when it answers us.
+// Only the holder of the key with which a NodeID was first bound can act as that node,
+// whether it dials or answers.
 func TestANodeIDBelongsToOneKey(t *testing.T) {
 	w := &world{T: t}
 	ca := newAuthority(t)
@@ -207,7 +207,7 @@ func TestANodeIDBelongsToOneKey(t *testing.T) {
 		"probe":  func() error { _, err := impostor.Probe(w.ctx(), b.Self().Addr); return err },
 		"stream": func() error { _, err := impostor.DialStream(b.Self().Addr, patience); return err },
 		"class": func() error {
-			_, _, err := impostor.e.connect(w.ctx(), b.Self().Addr, purpose(Message), 2)
+			_, _, err := impostor.e.dialler.connect(w.ctx(), b.Self().Addr, purpose(Message), 2)
 			return err
 		},
 		"answer": func() error { _, err := b.Probe(w.ctx(), impostor.Self().Addr); return err },
@@ -220,7 +220,7 @@ func TestANodeIDBelongsToOneKey(t *testing.T) {
 	if in, out := b.Counters().HandshakeFailures[FailIdentity].Load(), b.Counters().DialRefusals[FailIdentity].Load(); in != 3 || out != 1 {
 		t.Errorf("counted %d who dialled and %d who answered", in, out)
 	}
-	if n := log.count("is bound to the certificate key " + a.e.first.key.String()); n != 4 {
+	if n := log.count("is bound to the certificate key " + a.e.credentials.first.key.String()); n != 4 {
 		t.Errorf("%d lines:\n%s", n, &log.out)
 	}
 	a.send(b, Message, "y")
@@ -237,7 +237,7 @@ func TestAReplayedHelloIsRefused(t *testing.T) {
 	b := w.withFiles(2, newCertFiles(t, ca.issue(t), ca))
 	a.Learn(b.Self())
 	b.awaitEvent(Accepted, Control, 1)
-	hello := appendHello(nil, &hello{identity: a.e.self, purpose: purpose(Control), number: 1000, want: 2})
+	hello := appendHello(nil, &hello{identity: a.e.credentials.self, purpose: purpose(Control), number: 1000, want: 2})
 	thief := ca.client(t, ca.issue(t))
 	expect := func(when string, code Failure) {
 		t.Helper()
@@ -286,12 +286,12 @@ func TestProofsOfFormerKeysCannotBeForged(t *testing.T) {
 		proof func(*tls.Conn) keyProof
 		good  bool
 	}{
-		"good":                  {func(c *tls.Conn) keyProof { return proof(victim, c, dialler, 9) }, true},
-		"of another connection": {func(*tls.Conn) keyProof { return proof(victim, dial(), dialler, 9) }, false},
-		"of the other side":     {func(c *tls.Conn) keyProof { return proof(victim, c, acceptor, 9) }, false},
-		"of another node":       {func(c *tls.Conn) keyProof { return proof(victim, c, dialler, 8) }, false},
+		"good":                  {func(c *tls.Conn) keyProof { return proof(victim, c, dialling, 9) }, true},
+		"of another connection": {func(*tls.Conn) keyProof { return proof(victim, dial(), dialling, 9) }, false},
+		"of the other side":     {func(c *tls.Conn) keyProof { return proof(victim, c, accepting, 9) }, false},
+		"of another node":       {func(c *tls.Conn) keyProof { return proof(victim, c, dialling, 8) }, false},
 		"by another key": {func(c *tls.Conn) keyProof {
-			return keyProof{victim.leaf.RawSubjectPublicKeyInfo, proof(other, c, dialler, 9).signature}
+			return keyProof{victim.leaf.RawSubjectPublicKeyInfo, proof(other, c, dialling, 9).signature}
 		}, false},
 		"no signature": {func(*tls.Conn) keyProof { return keyProof{key: victim.leaf.RawSubjectPublicKeyInfo} }, false},
 		"no key":       {func(*tls.Conn) keyProof { return keyProof{key: []byte("x"), signature: []byte("y")} }, false},
@@ -304,8 +304,8 @@ func TestProofsOfFormerKeysCannotBeForged(t *testing.T) {
 	}
 }
 
-// Whoever claims to be the node it talks to is refused, with and without TLS.
-func TestNobodyElseIsThisNode(t *testing.T) {
+// A hello with the receiver's own NodeID is refused, with and without TLS.
+func TestOnlyTheKeyHolderIsThisNode(t *testing.T) {
 	everywhere(t, func(w *world) {
 		b := w.start(2)
 		conn := w.stranger(b)
@@ -395,8 +395,7 @@ func TestASlowTLSHandshakeIsCutOff(t *testing.T) {
 	})
 }
 
-// Who accepts and never says a word of TLS is given up too, and does not hold up
-// Close.
+// A dialled host that sends no byte of TLS is given up, too, and does not delay Close.
 func TestADialIntoSilenceEnds(t *testing.T) {
 	w := &world{T: t}
 	ca := newAuthority(t)

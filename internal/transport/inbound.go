@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/fence"
+	"github.com/peerage-go/peerage/internal/socket"
 )
 
 var errReplaced = errors.New("transport: replaced by a newer connection of the peer")
@@ -60,119 +61,120 @@ func (in *inbound) end() {
 	_ = in.conn.Close() // wakes the reader, which cleans up
 }
 
-// acceptClass registers the connection and returns its reader, or nil.
-func (e *engine) acceptClass(conn net.Conn, h *hello) func() {
-	in := &inbound{
-		peer: h.Peer, class: Class(h.purpose), number: h.number, conn: conn, handing: make(chan struct{}, 1),
-		sender: processKey{process: h.process}, incarnation: h.incarnation,
-	}
-	key, r := e.keyOf(conn, &h.identity, dialler)
-	if r == nil {
-		in.sender.key = key
-		r = e.register(in)
-	}
-	if r != nil {
-		e.counters.Accepted.Add(-1)
-		if r != refusedByClosing {
-			e.refuse(conn, r)
-		}
-		return nil
-	}
-	if err := e.welcome(conn); err != nil {
-		e.turnAway(conn, err)
-		e.unregister(in, err)
-		return nil
-	}
-	return func() { e.unregister(in, e.read(in)) }
-}
-
-// welcome ends the handshake and clears the deadline, after the answer: the far end may
-// not read it.
-func (e *engine) welcome(conn net.Conn) error {
-	if err := e.reply(conn, verdictWelcome, nil); err != nil {
-		return err
-	}
-	return conn.SetDeadline(time.Time{})
-}
-
 // refusedByClosing is the refusal of connections during Close.
 var refusedByClosing = &refusal{code: FailOther, reason: "closing"}
+
+// connKey names the one accepted connection that a peer may have per class.
+type connKey struct {
+	id    gossip.NodeID
+	class Class
+}
+
+// inbounds holds the accepted connections: at most one per peer and class.
+type inbounds struct {
+	life     *lifetime
+	peers    *peerTable
+	events   *eventSink
+	counters *Counters
+
+	mu      sync.Mutex
+	byKey   map[connKey]*inbound
+	senders senders
+}
+
+func (a *inbounds) initInbounds(cfg *Config, life *lifetime, peers *peerTable, events *eventSink, counters *Counters) {
+	a.life, a.peers, a.events, a.counters = life, peers, events, counters
+	a.byKey = make(map[connKey]*inbound)
+	a.senders.initSenders(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
+}
+
+// hasNode reports whether a node has an open connection to this one.
+func (a *inbounds) hasNode(id gossip.NodeID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range classes {
+		if a.byKey[connKey{id, c}] != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // register makes in the connection of its peer and class, and ends the former one and
 // those of earlier incarnations. These stay ended, and refused from now on, even if the
 // dialler does not wait for the welcome.
-func (e *engine) register(in *inbound) *refusal {
+func (a *inbounds) register(in *inbound) *refusal {
 	// A connection that replaces this one waits for our token, and so for the one that we
 	// wait for: replacements in a row keep their order.
 	in.handing <- struct{}{}
 	defer func() { <-in.handing }()
-	ended, r := e.insert(in)
+	ended, r := a.insert(in)
 	if r != nil {
 		return r
 	}
 	for _, former := range ended {
-		if !former.awaitHands(e.ctx) {
-			e.remove(in)
+		if !former.awaitHands(a.life.ctx) {
+			a.remove(in)
 			return refusedByClosing
 		}
 	}
 	// Before anything is read from it: a node that asks over this connection may be
 	// answered immediately, even before a view contains it.
-	e.know(in.peer)
-	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: Accepted}, func() bool { return !in.ended.Load() })
+	a.peers.addPeers(in.peer)
+	a.events.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: Accepted}, func() bool { return !in.ended.Load() })
 	return nil
 }
 
 // insert adds in to the tables. It ends the connections that in supersedes and returns
 // them; their handlers may still run.
-func (e *engine) insert(in *inbound) (ended []*inbound, r *refusal) {
+func (a *inbounds) insert(in *inbound) (ended []*inbound, r *refusal) {
 	key := connKey{in.peer.ID, in.class}
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
-	if e.peers.isForgotten(in.peer.ID) { // since the handshake began
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.peers.isForgotten(in.peer.ID) { // since the handshake began
 		return nil, &refusal{code: FailForgotten, reason: "node " + in.peer.ID.String() + " was removed; its incarnation is over"}
 	}
-	if e.senders.refusesClass(in.peer.ID, in.class) {
+	if a.senders.refusesClass(in.peer.ID, in.class) {
 		return nil, &refusal{code: FailDropped, reason: "node " + in.peer.ID.String() + " is not in the view any longer"}
 	}
-	former := e.accepted[key]
+	former := a.byKey[key]
 	if former != nil && in.number <= former.number {
 		return nil, &refusal{code: FailSuperseded, reason: "a newer connection of this node stands"}
 	}
-	if ended, r = e.senders.acceptSender(in); r != nil {
+	if ended, r = a.senders.acceptSender(in); r != nil {
 		return nil, r
 	}
 	for _, earlier := range ended {
-		e.fence(earlier)
+		a.fence(earlier)
 	}
 	if former != nil {
-		e.counters.Replaced.Add(1)
+		a.counters.Replaced.Add(1)
 		former.end()
 		ended = append(ended, former)
 	}
-	e.accepted[key] = in
+	a.byKey[key] = in
 	return ended, nil
 }
 
 // remove takes a connection out of the tables; its reader has ended or never begun.
-func (e *engine) remove(in *inbound) (stood bool) {
+func (a *inbounds) remove(in *inbound) (stood bool) {
 	key := connKey{in.peer.ID, in.class}
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
-	e.senders.removeSender(in)
-	if e.accepted[key] != in {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.senders.removeSender(in)
+	if a.byKey[key] != in {
 		return false
 	}
-	delete(e.accepted, key)
+	delete(a.byKey, key)
 	return true
 }
 
 // unregister ends in, and reports the end unless a newer one has taken its place or the
 // peer was forgotten.
-func (e *engine) unregister(in *inbound, cause error) {
-	e.closeConn(in.conn)
-	e.counters.Accepted.Add(-1)
-	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool { return e.remove(in) })
+func (a *inbounds) unregister(in *inbound, cause error) {
+	a.life.closeConn(in.conn)
+	a.counters.Accepted.Add(-1)
+	a.events.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool { return a.remove(in) })
 }
 
 // processKey names a sending process. With TLS the key of its certificate is part of the
@@ -182,8 +184,8 @@ type processKey struct {
 	key     keyHash
 }
 
-// senders decides whose accepted connections are valid; package fence has the rules. The
-// engine's acceptedMu guards it.
+// senders decides whose accepted connections are valid; package fence has the rules.
+// inbounds.mu guards it.
 type senders struct {
 	marks *fence.Marks[processKey]
 	// open holds, by process, the accepted connections whose readers may still run.
@@ -235,12 +237,12 @@ func (s *senders) refusesClass(id gossip.NodeID, c Class) bool {
 }
 
 // fence ends a connection whose sender was superseded or dropped.
-func (e *engine) fence(in *inbound) {
+func (a *inbounds) fence(in *inbound) {
 	if in.fenced.Swap(true) {
 		return
 	}
-	e.counters.Fenced.Add(1)
-	e.counters.FencedBytes.Add(uint64(unreadBytes(in.conn)))
+	a.counters.Fenced.Add(1)
+	a.counters.FencedBytes.Add(uint64(unreadBytes(in.conn)))
 	in.end()
 }
 
@@ -254,7 +256,7 @@ func unreadBytes(conn net.Conn) int {
 	case *memConn:
 		return c.unread()
 	case *net.TCPConn:
-		return unreadOf(c)
+		return socket.Unread(c)
 	}
 	return 0
 }
@@ -271,26 +273,50 @@ func (in *inbound) awaitHands(ctx context.Context) bool {
 	}
 }
 
-// SetMembers sets the members of the newest view.
-func (e *engine) SetMembers(ids ...gossip.NodeID) {
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
-	for _, id := range e.senders.dropped.SetMembers(ids) {
+// setMembers ends the connections of Message and Bulk from nodes that the newest view has
+// dropped.
+func (a *inbounds) setMembers(ids []gossip.NodeID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range a.senders.dropped.SetMembers(ids) {
 		for _, c := range []Class{Message, Bulk} {
-			if in := e.accepted[connKey{id, c}]; in != nil {
-				e.fence(in)
+			if in := a.byKey[connKey{id, c}]; in != nil {
+				a.fence(in)
 			}
 		}
 	}
 }
 
 // endDropped ends the remaining connections of nodes that the view has dropped.
-func (e *engine) endDropped(ids []gossip.NodeID) {
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
+func (a *inbounds) endDropped(ids []gossip.NodeID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, id := range ids {
-		if in := e.accepted[connKey{id, Control}]; in != nil && e.senders.dropped.Has(id) {
-			e.fence(in)
+		if in := a.byKey[connKey{id, Control}]; in != nil && a.senders.dropped.Has(id) {
+			a.fence(in)
 		}
+	}
+}
+
+// endNodes ends all connections of nodes that were forgotten.
+func (a *inbounds) endNodes(ids []gossip.NodeID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		for c := range classes {
+			if in := a.byKey[connKey{id, c}]; in != nil {
+				delete(a.byKey, connKey{id, c})
+				a.fence(in)
+			}
+		}
+	}
+}
+
+// markEnded makes all readers stop handing out frames, without closing a connection.
+func (a *inbounds) markEnded() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, in := range a.byKey {
+		in.ended.Store(true)
 	}
 }

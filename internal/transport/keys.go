@@ -13,9 +13,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/fence"
 )
 
 // keyBytesMax bounds a public key and a signature in a handshake: RSA of 8192
@@ -75,7 +78,7 @@ func (t *keyTable) claim(id gossip.NodeID, key keyHash) *refusal {
 		}
 		return &refusal{code: FailIdentity, reason: fmt.Sprintf("node %v is bound to the certificate key %v, %v was shown", id, bound, key)}
 	}
-	if len(t.order) >= t.max && !t.evict() {
+	if len(t.order) >= t.max && !t.evictOldest() {
 		return &refusal{code: FailBusy, reason: "too many nodes"}
 	}
 	t.byID[id] = key
@@ -83,27 +86,21 @@ func (t *keyTable) claim(id gossip.NodeID, key keyHash) *refusal {
 	return nil
 }
 
-// evict removes the oldest binding that is not live. Live ones go to the end of the
-// order.
-func (t *keyTable) evict() bool {
-	for range len(t.order) {
-		id := t.order[0]
-		t.order = t.order[1:]
-		if !t.live(id) {
-			delete(t.byID, id)
-			return true
-		}
-		t.order = append(t.order, id)
+// evictOldest removes the oldest binding that is not live.
+func (t *keyTable) evictOldest() (ok bool) {
+	var gone gossip.NodeID
+	if t.order, gone, ok = fence.EvictOldest(t.order, t.live); ok {
+		delete(t.byID, gone)
 	}
-	return false
+	return ok
 }
 
 // side is the sending end of a connection.
 type side byte
 
 const (
-	dialler  side = 'D'
-	acceptor side = 'A'
+	dialling  side = 'D'
+	accepting side = 'A'
 )
 
 // keyProof proves, inside a TLS connection, that its sender holds the private key of
@@ -173,4 +170,141 @@ func (p keyProof) signs(b []byte) bool {
 		return rsa.VerifyPSS(k, crypto.SHA256, sum[:], p.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 	}
 	return false
+}
+
+// credentials present this node in handshakes, and bind the NodeIDs of other nodes to their
+// keys.
+type credentials struct {
+	self identity
+	keys *keyTable
+	// certificates are this node's own, nil if they are not read from files; first is the
+	// one in use when this node started.
+	certificates *Certificates
+	first        *certificate
+	// judgesHost: a certificate must name the host of its node's advertised address.
+	judgesHost bool
+	// authenticated is set when connections prove the identity of the peer.
+	authenticated bool
+}
+
+// useCertificate sets this node's own certificate, and returns the source of its figures;
+// nil without a certificate.
+func (c *credentials) useCertificate(cfg *TCPConfig) (stats func() CertificateStats) {
+	c.authenticated = cfg.Certificates != nil || cfg.TLS != nil
+	c.judgesHost = asksForHost(cfg)
+	if cfg.Certificates != nil {
+		c.certificates, c.first = cfg.Certificates, cfg.Certificates.current()
+		stats = cfg.Certificates.Stats
+		c.keys.claim(c.self.ID, c.first.key)
+	} else if leaf := staticLeaf(cfg.TLS); leaf != nil {
+		stats = func() CertificateStats { return CertificateStats{NotAfter: leaf.NotAfter} }
+		c.keys.claim(c.self.ID, hashKey(leaf.RawSubjectPublicKeyInfo))
+	}
+	return stats
+}
+
+// asksForHost reports whether a node's certificate must name the host at which the node
+// is reached: unless the application has set another name for its nodes, or verifies
+// certificates itself.
+func asksForHost(cfg *TCPConfig) bool {
+	if cfg.Certificates != nil {
+		return cfg.Certificates.files.Name == ""
+	}
+	t := cfg.TLS
+	return t != nil && t.ServerName == "" && !t.InsecureSkipVerify && t.VerifyConnection == nil &&
+		t.VerifyPeerCertificate == nil && t.GetConfigForClient == nil
+}
+
+// presentOn returns this node's description of itself on conn.
+func (c *credentials) presentOn(conn net.Conn, who side) (identity, error) {
+	id := c.self
+	t, ok := conn.(secureConn)
+	if !ok || c.first == nil || c.first.key == c.certificates.current().key {
+		return id, nil
+	}
+	var err error
+	if id.proof, err = prove(c.first, t.ConnectionState(), who, id.ID); err != nil {
+		err = &tlsError{err}
+	}
+	return id, err
+}
+
+// identify binds the NodeID of the far end to its key, or returns why it must not be.
+func (c *credentials) identify(conn net.Conn, id *identity, who side) *refusal {
+	key, r := c.keyOf(conn, id, who)
+	if r != nil || key == (keyHash{}) {
+		return r
+	}
+	return c.keys.claim(id.ID, key)
+}
+
+// keyOf returns the key of which the far end has proven possession; zero without TLS.
+func (c *credentials) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *refusal) {
+	t, ok := conn.(secureConn)
+	if !ok {
+		return key, nil
+	}
+	s := t.ConnectionState()
+	if len(s.PeerCertificates) == 0 {
+		return key, &refusal{code: FailIdentity, reason: fmt.Sprintf("%s has shown no certificate", id)}
+	}
+	if r := c.namesHost(s.PeerCertificates[0], id); r != nil {
+		return key, r
+	}
+	if len(id.proof.key) > 0 {
+		var err error
+		if key, err = id.proof.verify(s, who, id.ID); err != nil {
+			return key, &refusal{code: FailIdentity, reason: fmt.Sprintf("%s: %v", id, err)}
+		}
+		return key, nil
+	}
+	return hashKey(s.PeerCertificates[0].RawSubjectPublicKeyInfo), nil
+}
+
+// namesHost refuses a far end whose certificate does not name the host of its advertised
+// address. The dialling side has already checked the dialled host; namesHost checks the
+// advertised one, on both sides.
+func (c *credentials) namesHost(cert *x509.Certificate, id *identity) *refusal {
+	if !c.judgesHost {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(id.Addr)
+	if err == nil {
+		err = cert.VerifyHostname(host)
+	}
+	if err != nil {
+		return &refusal{code: FailIdentity, reason: fmt.Sprintf("the certificate shown does not stand for %s: %v", id, err)}
+	}
+	return nil
+}
+
+// sourceKey replaces the key of a certificate if there is none: it is the host from which
+// a node connects. A NodeID is no secret, so in the clear any host that has learnt one
+// could otherwise pose as that node. It proves nothing with a proxy or a NAT in between,
+// nor against attackers that can use the host's address.
+func sourceKey(conn net.Conn) (key keyHash, ok bool) {
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return key, false
+	}
+	return sha256.Sum256([]byte("host " + at.Addr().Unmap().String())), true
+}
+
+// bindSource binds the NodeID of a node that opens a connection of a class to the host
+// from which it connects, if no certificate binds it, or returns why it must not be.
+// Probes and raw streams go to other addresses than the advertised one, and so may arrive
+// from other hosts.
+func (c *credentials) bindSource(conn net.Conn, h *hello) *refusal {
+	if _, tls := conn.(secureConn); tls || h.purpose >= purpose(classes) {
+		return nil
+	}
+	key, ok := sourceKey(conn)
+	if !ok {
+		return nil
+	}
+	r := c.keys.claim(h.ID, key)
+	if r != nil && r.code == FailIdentity {
+		r.reason = "node " + h.ID.String() + " connected from another host before; " + h.identity.String() + " connects from " + conn.RemoteAddr().String()
+	}
+	return r
 }

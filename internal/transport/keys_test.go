@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzKeyProof lets a stranger's key and signature be anything.
+// FuzzKeyProof verifies arbitrary keys and signatures.
 func FuzzKeyProof(f *testing.F) {
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	key, err := x509.MarshalPKIXPublicKey(private.Public())

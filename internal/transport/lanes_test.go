@@ -27,7 +27,7 @@ func (w *world) flowing(id gossip.NodeID, with ...configure) *node {
 	return n
 }
 
-// names returns what came, without what fills large frames.
+// names returns the received frames, without the filling of large ones.
 func (n *node) names() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -44,8 +44,7 @@ func large(flow int, name string, n int) string {
 	return fmt.Sprintf("%d %s|%s", flow, name, strings.Repeat("x", n))
 }
 
-// A small frame goes ahead of large ones of other flows that were sent before it, and
-// behind those of its own.
+// A small frame overtakes large ones of other flows, and no frame of its own flow.
 func TestSmallFramesPassLargeOnesOfOtherFlows(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.flowing(1), w.start(2)
@@ -127,12 +126,12 @@ func TestHalfSentFramesGoWithTheConnection(t *testing.T) {
 		if n := b.Counters().MalformedFrames.Load() + b.Counters().CorruptFrames.Load(); n != 0 {
 			w.Errorf("%d bad frames", n)
 		}
-		w.poll("the halves are released", func() bool { return b.e.halves.bytes() == 0 })
+		w.poll("the halves are released", func() bool { return b.e.receiver.halves.bytes() == 0 })
 	})
 }
 
-// Frames of random sizes and flows: each flow keeps its order, frames without one are
-// behind everything, all arrive whole and room comes back.
+// Frames of random sizes and flows: each flow keeps its order, a frame without a flow
+// overtakes none, all arrive whole, and the room of the queue is freed.
 func TestFlowsKeepTheirOrder(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.flowing(1), w.start(2)
@@ -178,7 +177,7 @@ func TestFlowsKeepTheirOrder(t *testing.T) {
 			last[flow], seen[i] = i, true
 		}
 		w.poll("all is written", func() bool { return a.Counters().QueueBytes(Message) == 0 })
-		l, _ := a.e.link(2, Message)
+		l, _ := a.e.peers.linkTo(2, Message)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if q := &l.lanes; q.bytes != 0 || q.frames != 0 || len(q.order) != 0 || len(q.busy) != 0 || q.slots != [piecesMax]bool{} {
@@ -187,8 +186,8 @@ func TestFlowsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// 60 connections send most of a large frame and wait: they hold no more memory than they
-// may together, the oldest end, and honest large frames go on.
+// 60 connections send most of a large frame and wait: together they hold at most the
+// configured memory, the oldest end, and complete large frames still arrive.
 func TestAttackHalfFrames(t *testing.T) {
 	everywhere(t, func(w *world) {
 		const most = 16 << 20
@@ -205,7 +204,7 @@ func TestAttackHalfFrames(t *testing.T) {
 			if _, err := conn.Write(half); err != nil {
 				w.Logf("ended while it wrote: %v", err)
 			}
-			if held := b.e.halves.bytes(); held > most {
+			if held := b.e.receiver.halves.bytes(); held > most {
 				w.Fatalf("%d bytes are held by half frames, %d are allowed", held, most)
 			}
 		}

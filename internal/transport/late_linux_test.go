@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Schedule L1 with kernels: packets to the sender are dropped, its own go through; its
-// next incarnation connects while the kernel retransmits what the former one has written.
+// Schedule L1 with kernels: packets to the sender are dropped, packets from it pass; its
+// next incarnation connects while the kernel retransmits the frames of the former one.
 func TestARealOneWayCutDeliversNothingLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the kernel's timers several seconds")

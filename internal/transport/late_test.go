@@ -32,7 +32,7 @@ func (n *node) awaitFrame(payload string) {
 	})
 }
 
-// pass lets virtual time go by.
+// pass advances virtual time.
 func (w *world) pass(d time.Duration) { <-time.After(d) }
 
 // inversions returns the frames of incarnation 1 that were handed out behind one of
@@ -50,8 +50,8 @@ func inversions(frames []string, first, second gossip.NodeID) (late []string) {
 	return late
 }
 
-// A sender is cut off and goes on as its next incarnation, while its kernel still
-// retransmits what the former one has written (schedule L1).
+// A sender is cut off and continues as its next incarnation, while its kernel still
+// retransmits the frames of the former one (schedule L1).
 func TestLateBytesOfAFormerIncarnationAreNotHandedOut(t *testing.T) {
 	inMemory(t, func(w *world) {
 		b := w.start(2)
@@ -83,9 +83,9 @@ func TestLateBytesOfAFormerIncarnationAreNotHandedOut(t *testing.T) {
 	})
 }
 
-// A handler of the former incarnation runs while the later one connects, on another
-// class first: no connection of the later one is welcomed before it has returned, and
-// what is left of the former one's is counted (schedule L2).
+// A handler of the former incarnation runs while the later one connects, on another class
+// first: no connection of the later one is welcomed before the handler has returned, and
+// the remaining frames of the former one are counted (schedule L2).
 func TestALaterIncarnationWaitsForHandlersOfTheFormer(t *testing.T) {
 	everywhere(t, func(w *world) {
 		b := w.start(2, patient)
@@ -112,7 +112,7 @@ func TestALaterIncarnationWaitsForHandlersOfTheFormer(t *testing.T) {
 		var all sync.WaitGroup
 		for _, c := range []Class{Control, Message} {
 			all.Go(func() {
-				conn, _, err := later.e.connect(w.ctx(), b.Self().Addr, purpose(c), 2)
+				conn, _, err := later.e.dialler.connect(w.ctx(), b.Self().Addr, purpose(c), 2)
 				if err == nil {
 					welcomed.Add(1)
 					_, err = conn.Write(appendFrame(nil, KindView, []byte("new")))
@@ -123,9 +123,9 @@ func TestALaterIncarnationWaitsForHandlersOfTheFormer(t *testing.T) {
 			})
 			w.poll("the former is ended", func() bool { return b.Counters().Fenced.Load() == 1 })
 			w.poll("both are under way", func() bool {
-				b.e.acceptedMu.Lock()
-				defer b.e.acceptedMu.Unlock()
-				return b.e.accepted[connKey{3, c}] != nil
+				b.e.inbounds.mu.Lock()
+				defer b.e.inbounds.mu.Unlock()
+				return b.e.inbounds.byKey[connKey{3, c}] != nil
 			})
 			if n := welcomed.Load(); n > 0 {
 				w.Errorf("%d connections welcomed while a handler of the former incarnation runs", n)
@@ -159,14 +159,14 @@ func TestALaterIncarnationEndsAllConnectionsOfTheFormer(t *testing.T) {
 		b.dialAs(w, later, Message)
 		for c := range classes {
 			b.awaitEvent(AcceptedLost, c, 1)
-			_, _, err := former.e.connect(w.ctx(), b.Self().Addr, purpose(c), 2)
+			_, _, err := former.e.dialler.connect(w.ctx(), b.Self().Addr, purpose(c), 2)
 			var refused *RefusedError
 			if !errors.As(err, &refused) || refused.Code != FailSuperseded {
 				w.Errorf("a connection of the former incarnation: %v", err)
 			}
 		}
 		b.Forget(3) // its mark stays
-		if _, _, err := former.e.connect(w.ctx(), b.Self().Addr, purpose(Control), 2); err == nil {
+		if _, _, err := former.e.dialler.connect(w.ctx(), b.Self().Addr, purpose(Control), 2); err == nil {
 			w.Error("the former incarnation is taken once the later one is forgotten")
 		}
 		if n := b.count(AcceptedLost, Message); n != 1 {
@@ -175,9 +175,9 @@ func TestALaterIncarnationEndsAllConnectionsOfTheFormer(t *testing.T) {
 	})
 }
 
-// What a node sends that the view has dropped is not handed out, whether the view comes
-// before or after it goes on as another incarnation; a node that has not been in a view
-// yet is heard (schedule L5).
+// Frames of a node that the view has dropped are not handed out, whether the view arrives
+// before or after its next incarnation connects; frames of a node that was in no view yet
+// are (schedule L5).
 func TestConnectionsOfDroppedMembersEnd(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b, joiner := w.start(1), w.start(2), w.start(3)
@@ -234,7 +234,7 @@ func TestAttackForgedIncarnation(t *testing.T) {
 	}
 }
 
-// Marks are bounded, and an open connection keeps its own.
+// Marks are bounded, and the mark of an open connection stays.
 func TestMarksOfProcessesAreBounded(t *testing.T) {
 	inMemory(t, func(w *world) {
 		b := w.start(2, func(c *Config) { c.PeersMax, c.ForgottenMax = 4, 4 })
@@ -245,15 +245,15 @@ func TestMarksOfProcessesAreBounded(t *testing.T) {
 				_ = conn.Close()
 			}
 		}
-		b.e.acceptedMu.Lock()
-		n := b.e.senders.marks.Len()
-		b.e.acceptedMu.Unlock()
+		b.e.inbounds.mu.Lock()
+		n := b.e.inbounds.senders.marks.Len()
+		b.e.inbounds.mu.Unlock()
 		if n > 8 {
 			w.Errorf("%d marks are kept", n)
 		}
 		former := w.start(99, incarnation(100, 0))
 		former.e.cfg.Incarnation = 0
-		if _, _, err := former.e.connect(w.ctx(), b.Self().Addr, purpose(Control), 2); err == nil {
+		if _, _, err := former.e.dialler.connect(w.ctx(), b.Self().Addr, purpose(Control), 2); err == nil {
 			w.Error("the mark of a connected process is gone")
 		}
 	})

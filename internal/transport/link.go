@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/socket"
 )
 
 // link maintains our connection of one class to one peer, and its send queue.
@@ -47,10 +47,10 @@ import (
 // meanwhile are lost or overtaken; every rule that breaks the tie makes one
 // peer's sending depend on the other's dialling.
 type link struct {
-	e     *engine
-	peer  Peer
-	class Class
-	limit classLimits
+	shared *linkShared
+	peer   Peer
+	class  Class
+	limit  classLimits
 	// reached is set once a connection to the peer, of any class, was established.
 	reached *atomic.Bool
 
@@ -58,7 +58,7 @@ type link struct {
 	wake chan struct{}
 
 	// mu guards what follows. It is held for a copy of a frame, never over a system
-	// call. Lock order: link.mu, then engine.mu.
+	// call. Lock order: link.mu, then lifetime.mu.
 	mu sync.Mutex
 	queue
 	direct direct
@@ -78,10 +78,23 @@ type link struct {
 	broken error
 }
 
-func (l *link) initLink(e *engine, p Peer, c Class, reached *atomic.Bool) {
-	l.e, l.peer, l.class, l.limit, l.reached = e, p, c, *e.cfg.class(c), reached
+// linkShared holds what all links of a transport share.
+type linkShared struct {
+	cfg      *Config
+	life     *lifetime
+	events   *eventSink
+	dialler  *dialler
+	counters *Counters
+	// flows name the flow of a frame, by kind; nil: no frame has one.
+	flows [256]func(payload []byte) Flow
+	// blocks holds the memory for queued frames (backlog).
+	blocks sync.Pool
+}
+
+func (l *link) initLink(s *linkShared, p Peer, c Class, reached *atomic.Bool) {
+	l.shared, l.peer, l.class, l.limit, l.reached = s, p, c, *s.cfg.class(c), reached
 	l.wake = make(chan struct{}, 1)
-	l.backlog.pool = &e.blocks
+	l.backlog.pool = &s.blocks
 }
 
 // startLink lets the owner run if the link is interested and the engine has started.
@@ -92,11 +105,11 @@ func (l *link) startLink() {
 }
 
 func (l *link) startLocked() {
-	if l.started || l.stopped || !l.e.started.Load() || !l.interestedLocked() {
+	if l.started || l.stopped || !l.shared.life.started.Load() || !l.interestedLocked() {
 		return
 	}
-	l.ctx, l.cancel = context.WithCancel(l.e.ctx)
-	l.started = l.e.spawn(l.runLink)
+	l.ctx, l.cancel = context.WithCancel(l.shared.life.ctx)
+	l.started = l.shared.life.spawn(l.runLink)
 	if !l.started {
 		l.cancel()
 	}
@@ -163,7 +176,7 @@ func (l *link) runLink() {
 		since := time.Now()
 		err = l.serveConn(conn)
 		young++
-		if time.Since(since) >= l.e.cfg.BackoffMax {
+		if time.Since(since) >= l.shared.cfg.BackoffMax {
 			young = 0
 		}
 		l.onLost(err)
@@ -201,7 +214,7 @@ func (l *link) pauseFor(d time.Duration) bool {
 
 // backoff returns the wait before an attempt after n failures.
 func (l *link) backoff(n int) time.Duration {
-	return backoff(l.e.cfg.BackoffMin, l.e.cfg.BackoffMax, n, uint64(l.e.self.ID)^uint64(l.peer.ID))
+	return backoff(l.shared.cfg.BackoffMin, l.shared.cfg.BackoffMax, n, uint64(l.shared.cfg.ID)^uint64(l.peer.ID))
 }
 
 // backoff returns 0 for n = 0, and min(least*2^(n-1), most) less up to a quarter
@@ -221,34 +234,34 @@ func backoff(least, most time.Duration, n int, spread uint64) time.Duration {
 
 // connect dials the peer and records the open connection.
 func (l *link) connect() (net.Conn, error) {
-	conn, _, err := l.e.connect(l.ctx, l.peer.Addr, purpose(l.class), l.peer.ID)
+	conn, _, err := l.shared.dialler.connect(l.ctx, l.peer.Addr, purpose(l.class), l.peer.ID)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
-		l.e.closeConn(conn)
+		l.shared.life.closeConn(conn)
 		return nil, ErrClosed
 	}
 	l.conn, l.broken = conn, nil
-	l.direct.try = directTry(conn, &l.direct.buf)
+	l.direct.try = socket.DirectWriter(conn, &l.direct.buf)
 	return conn, nil
 }
 
 // serveConn reports the connection and writes the queue to it until it breaks. It
 // returns why it broke, with all of the connection's goroutines gone.
 func (l *link) serveConn(conn net.Conn) error {
-	counters := &l.e.counters.Class[l.class]
+	counters := &l.shared.counters.Class[l.class]
 	counters.Connections.Add(1)
 	l.reached.Store(true)
 	l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: Connected})
 	watched := make(chan struct{})
-	if !l.e.spawn(func() { defer close(watched); l.watch(conn) }) {
+	if !l.shared.life.spawn(func() { defer close(watched); l.watch(conn) }) {
 		close(watched)
 	}
 	l.writeLoop(conn)
-	l.e.closeConn(conn)
+	l.shared.life.closeConn(conn)
 	<-watched
 	counters.Connections.Add(-1)
 	l.mu.Lock()
@@ -293,7 +306,7 @@ func (l *link) onLost(cause error) {
 	l.mu.Unlock()
 	l.countDrops(why, n)
 	if l.alive() {
-		l.e.counters.Class[l.class].Lost.Add(1)
+		l.shared.counters.Class[l.class].Lost.Add(1)
 		l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: Lost, Err: cause})
 	}
 }
@@ -339,18 +352,8 @@ func (l *link) whyLocked(otherwise DropReason) DropReason {
 
 func (l *link) countDrops(why DropReason, frames int) {
 	if frames > 0 {
-		l.e.counters.Drops[why].Add(uint64(frames))
+		l.shared.counters.Drops[why].Add(uint64(frames))
 	}
 }
 
-func (l *link) emit(ev PeerEvent) { l.e.emit(ev, l.alive) }
-
-// link returns our link to a peer, or the error of Send.
-func (e *engine) link(to gossip.NodeID, c Class) (*link, error) {
-	p := e.peers.peerOf(to)
-	if p == nil || c >= classes {
-		e.counters.Drops[DropUnknownPeer].Add(1)
-		return nil, ErrUnknownPeer
-	}
-	return &p.links[c], nil
-}
+func (l *link) emit(ev PeerEvent) { l.shared.events.emit(ev, l.alive) }

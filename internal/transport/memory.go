@@ -96,7 +96,7 @@ func (n *Network) Transport(cfg MemoryConfig) (*memoryTransport, error) {
 	}
 	h := &memHost{n: n, addr: cfg.Listen, ready: sync.NewCond(&n.mu)}
 	h.e = newEngine(cfg.Config, cfg.Listen, h)
-	h.e.authenticated = true // no stranger is on a network in memory
+	h.e.credentials.authenticated = true // no stranger is on a network in memory
 	n.hosts[cfg.Listen] = h
 	n.recheck()
 	return &memoryTransport{h.e}, nil
@@ -258,7 +258,7 @@ func (h *memHost) inquire(ctx context.Context, p Peer, _ beaconNonce) (q Inquiry
 		switch {
 		case there.Cut == Forged, there.Cut == Open && back.Cut == Open && target == nil:
 			q = Inquiry{Asked: at, Outcome: PortUnreachable, By: at, TTL: memTTL}
-		case there.Cut == Open && back.Cut == Open && !target.stuck() && target.e.self.ID == p.ID:
+		case there.Cut == Open && back.Cut == Open && !target.stuck() && target.e.Self().ID == p.ID:
 			q = Inquiry{Asked: at, Outcome: Answered, By: at, TTL: memTTL}
 		}
 	}

@@ -131,7 +131,7 @@ func (n *Network) kill(addr string, hostLives bool) {
 	h.dead = true
 	n.recheck()
 	n.mu.Unlock()
-	h.e.mute()
+	h.e.stopCalls()
 }
 
 // Pause stops the node at addr as SIGSTOP does, as far as a network can: nothing

@@ -13,17 +13,6 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// pair starts two nodes in memory that know each other and are connected.
-func (w *world) pair() (a, b *node) {
-	w.Helper()
-	a, b = w.start(1), w.start(2)
-	a.Learn(b.Self())
-	b.Learn(a.Self())
-	a.awaitEvent(Connected, Control, 2)
-	b.awaitEvent(Connected, Control, 1)
-	return a, b
-}
-
 func (n *node) addr() string { return n.Self().Addr }
 
 func TestACrashIsLostAndThenRefused(t *testing.T) {
@@ -41,7 +30,7 @@ func TestACrashIsLostAndThenRefused(t *testing.T) {
 		if _, err := a.Probe(w.ctx(), b.addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 			w.Errorf("Probe: %v", err)
 		}
-		// The dead one hears and says nothing.
+		// The dead node neither receives nor sends.
 		b.mu.Lock()
 		told := len(b.events)
 		b.mu.Unlock()
@@ -257,8 +246,8 @@ func TestDatagramsAreLostDelayedAndDoubled(t *testing.T) {
 	})
 }
 
-// Twenty nodes that all know each other: every control connection stands, and
-// stands again after half of them were cut off for a minute.
+// Twenty nodes that have all learnt each other: every control connection is open, and is
+// open again after half of the nodes were cut off for a minute.
 func TestAFullMeshHeals(t *testing.T) {
 	inMemory(t, func(w *world) {
 		const n = 20

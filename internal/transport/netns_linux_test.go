@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netns is a network namespace without a name: it goes with its last descriptor,
-// however the test ends.
+// netns is a network namespace without a name: it ends with its last descriptor, however
+// the test ends.
 type netns struct{ ns *os.File }
 
 // newNetns needs the right to make one; without it the test is skipped.
@@ -44,8 +44,8 @@ func newNetns(t *testing.T) *netns {
 	return n
 }
 
-// onThread runs f on a thread of its own, which ends with it: what f does to the
-// thread touches nothing else.
+// onThread runs f on a thread of its own, which ends with f: changes of the thread affect
+// no other goroutine.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -121,8 +121,8 @@ func newLAN(t *testing.T) *lan {
 		n.ip(t, "link set eth0 up")
 		n.ip(t, fmt.Sprintf("route add default via 10.99.%d.1", i+1))
 	}
-	// A router says seldom what it rejects, and may never say it of a dial where other
-	// packets are rejected too: this one may always.
+	// A router limits the rate of its ICMP errors, so a dial may get none when other
+	// packets are rejected, too: here the limit is off.
 	var err error
 	l.router.do(func() {
 		err = errors.Join(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0),
@@ -148,7 +148,7 @@ func (l *lan) rule(host, way string) {
 // nodes starts a node on each side.
 func (l *lan) nodes() (a, b *node) {
 	w := &world{T: l.t, unacked: time.Second, in: l.a}
-	// What a router says in the middle of connect is an error when the kernel gives up.
+	// connect returns a router's ICMP error once the kernel gives up.
 	patient := func(c *Config) { c.DialTimeout = 3 * w.unacked }
 	a = w.make(1, lanA+":0", patient)
 	w.in = l.b
@@ -166,9 +166,8 @@ func (l *lan) nodes() (a, b *node) {
 	return a, b
 }
 
-// lostTo waits until a connection that the kernel gave up is told. When the
-// kernel at the far end gives up its half, it sends a reset, which passes a cut that
-// is one way.
+// lostTo waits for the event of a connection that the kernel gave up. When the kernel at
+// the far end gives up its half, it sends a reset, which passes a cut that is one way.
 func (n *node) lostTo(peer *node, t PeerEventType, c Class) {
 	n.w.Helper()
 	ev := n.awaitEvent(t, c, peer.ID())
@@ -195,10 +194,10 @@ func (l *lan) heal(nodes ...*node) {
 	}
 }
 
-// A firewall that drops, in kernels and not in a model: both sides give up what
-// they dialled within UnackedTimeout of writing, and what they accepted by
-// keep-alives; nothing looks like a crash; after the healing all is as before.
-// Without TCP_USER_TIMEOUT the first would take the kernel a quarter of an hour.
+// A firewall that drops, in kernels and not in a model: both sides give up dialled
+// connections within UnackedTimeout of a write, and accepted ones by keep-alives; no event
+// indicates a crash; after the heal all connections return. Without TCP_USER_TIMEOUT the
+// first would take the kernel a quarter of an hour.
 func TestARealDropIsNoticedAndHeals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the kernel's timers several seconds")
@@ -234,8 +233,8 @@ func TestARealDropIsNoticedAndHeals(t *testing.T) {
 	}
 }
 
-// A router that says "host unreachable" is no proof of a crash either: ICMP does
-// not end a connection that stands, and a dial that it ends was not refused.
+// "host unreachable" from a router is no proof of a crash, either: ICMP does not end an
+// open connection, and the dial that it ends counts as failed, not as refused.
 func TestARealRejectByICMPIsNoRefusal(t *testing.T) {
 	l := newLAN(t)
 	a, b := l.nodes()

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestOpensslLines runs the lines that SECURITY.md offers to copy: what they write is a
-// certificate that a node at that address can use, and a key of the right size.
+// TestOpensslLines runs the lines that SECURITY.md offers to copy: they write a certificate
+// that a node at that address can use, and a key of the right size.
 func TestOpensslLines(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not installed")

@@ -41,9 +41,9 @@ func TestFramesOfAClassArriveInOrder(t *testing.T) {
 // sever breaks the accepted connection of a peer and class, at the acceptor. It
 // returns its number, or 0 if there is none with a number above after.
 func (n *node) sever(from gossip.NodeID, c Class, after uint64) uint64 {
-	n.e.acceptedMu.Lock()
-	in := n.e.accepted[connKey{from, c}]
-	n.e.acceptedMu.Unlock()
+	n.e.inbounds.mu.Lock()
+	in := n.e.inbounds.byKey[connKey{from, c}]
+	n.e.inbounds.mu.Unlock()
 	if in == nil || in.number <= after {
 		return 0
 	}
@@ -149,7 +149,7 @@ func TestEverySenderKeepsItsOrderWhileConnectionsBreak(t *testing.T) {
 // dialAs opens a connection to b as the node whose engine is a.
 func (n *node) dialAs(w *world, a *node, c Class) io.WriteCloser {
 	w.Helper()
-	conn, _, err := a.e.connect(w.ctx(), n.Self().Addr, purpose(c), n.ID())
+	conn, _, err := a.e.dialler.connect(w.ctx(), n.Self().Addr, purpose(c), n.ID())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestReplacementsInARowWaitForTheFirst(t *testing.T) {
 		<-entered
 		for i := range 3 {
 			go func() {
-				conn, _, err := a.e.connect(context.Background(), b.Self().Addr, purposeOf(Message), 2)
+				conn, _, err := a.e.dialler.connect(context.Background(), b.Self().Addr, purposeOf(Message), 2)
 				if err == nil { // the last one
 					_, _ = conn.Write(appendFrame(nil, KindView, []byte("last")))
 				}
@@ -253,8 +253,8 @@ func TestAnOlderHelloNeverReplacesANewerOne(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)
 		_ = b.dialAs(w, a, Message)
-		a.e.connections.Store(0) // the next hello is one that was under way for long
-		_, _, err := a.e.connect(w.ctx(), b.Self().Addr, purpose(Message), 2)
+		a.e.dialler.connections.Store(0) // the next hello is one that was under way for long
+		_, _, err := a.e.dialler.connect(w.ctx(), b.Self().Addr, purpose(Message), 2)
 		var refused *RefusedError
 		if !errors.As(err, &refused) || refused.Code != FailSuperseded {
 			w.Errorf("connect: %v", err)
@@ -270,7 +270,7 @@ func TestForgottenInTheMiddleOfAHandshake(t *testing.T) {
 	inMemory(t, func(w *world) {
 		a := w.start(1)
 		a.Forget(7)
-		if _, r := a.e.insert(&inbound{peer: Peer{ID: 7}, class: Control, number: 1}); r == nil || r.code != FailForgotten {
+		if _, r := a.e.inbounds.insert(&inbound{peer: Peer{ID: 7}, class: Control, number: 1}); r == nil || r.code != FailForgotten {
 			w.Errorf("it is let in: %+v", r)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// scripted fails dials as it is told, and notes when they came.
+// scripted fails dials with given errors, and records their times.
 type scripted struct {
 	network
 	errs  []error
@@ -37,9 +37,9 @@ func (s *scripted) dials() []time.Duration {
 	return slices.Clone(s.at)
 }
 
-// A process that dies while it is dialled hangs up once, and refuses then. The
-// refusals, which prove its death, come as if it had refused at once: they begin the
-// back-off anew, but one time only.
+// A process that dies while it is dialled hangs up once, and refuses then. The refusals,
+// which prove its death, arrive at the pace of immediate refusals: the first one restarts
+// the back-off, later ones do not.
 func TestRefusalsComeAtTheirPaceAfterAHangUp(t *testing.T) {
 	reset, refused := syscall.ECONNRESET, syscall.ECONNREFUSED
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestRefusalsComeAtTheirPaceAfterAHangUp(t *testing.T) {
 			inMemory(t, func(w *world) {
 				n := w.make(1, "")
 				s := &scripted{network: n.e.net, errs: c.errs, began: time.Now()}
-				n.e.net = s
+				n.e.dialler.net = s
 				n.Learn(Peer{ID: 2, Name: "two", Addr: "10.1.1.1:1"})
 				n.run()
 				w.poll("the script is played", func() bool { return len(s.dials()) >= len(c.errs) })

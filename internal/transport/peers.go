@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"sync"
@@ -9,10 +10,13 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// peerTable holds the learnt nodes, and those that are forgotten for good. Readers take
-// no lock: Send looks up its peer in an immutable map.
+// peerTable holds the learnt nodes with the links to them, and the nodes that are forgotten
+// for good. Readers take no lock: Send looks up its peer in an immutable map.
 type peerTable struct {
-	byID atomic.Pointer[map[gossip.NodeID]*outgoing]
+	cfg   *Config
+	log   *limitedLogger
+	links linkShared
+	byID  atomic.Pointer[map[gossip.NodeID]*outgoing]
 
 	// mu orders the writers.
 	mu sync.Mutex
@@ -45,22 +49,71 @@ func (p *outgoing) stop(why DropReason) {
 	}
 }
 
-func (t *peerTable) initTable(forgottenMax int) {
+func (t *peerTable) initTable(cfg *Config, log *limitedLogger) {
+	t.cfg, t.log = cfg, log
 	t.byID.Store(&map[gossip.NodeID]*outgoing{})
 	t.forgotten = make(map[gossip.NodeID]struct{})
-	t.ring = make([]gossip.NodeID, 0, forgottenMax)
+	t.ring = make([]gossip.NodeID, 0, cfg.ForgottenMax)
 }
 
 func (t *peerTable) peerOf(id gossip.NodeID) *outgoing { return (*t.byID.Load())[id] }
 
+// linkTo returns our link to a peer, or the error of Send.
+func (t *peerTable) linkTo(to gossip.NodeID, c Class) (*link, error) {
+	p := t.peerOf(to)
+	if p == nil || c >= classes {
+		t.links.counters.Drops[DropUnknownPeer].Add(1)
+		return nil, ErrUnknownPeer
+	}
+	return &p.links[c], nil
+}
+
 func (t *peerTable) allLinks() map[gossip.NodeID]*outgoing { return *t.byID.Load() }
 
-// allAfterClose is all, complete once the engine's context has ended: addPeers checks the
-// context under the same lock.
-func (t *peerTable) allAfterClose() map[gossip.NodeID]*outgoing {
+// startLinks starts the links that are interested, once the engine has started.
+func (t *peerTable) startLinks() {
+	for _, p := range t.allLinks() {
+		for c := range p.links {
+			p.links[c].startLink()
+		}
+	}
+}
+
+// stopLinks stops all links. The context has ended, and addPeers checks it under the same
+// lock, so no link is added afterwards.
+func (t *peerTable) stopLinks() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.allLinks()
+	all := t.allLinks()
+	t.mu.Unlock()
+	for _, p := range all {
+		p.stop(DropClosed)
+	}
+}
+
+// awaitEmpty blocks until no link has a queued frame.
+func (t *peerTable) awaitEmpty(ctx context.Context) error {
+	for _, p := range t.allLinks() {
+		for c := range p.links {
+			switch err := p.links[c].awaitLevel(ctx, 0); err {
+			case nil, ErrUnknownPeer:
+			default:
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// queueBytes returns how much the queues of a class hold.
+func (t *peerTable) queueBytes(c Class) int {
+	if c >= classes {
+		return 0
+	}
+	n := 0
+	for _, p := range t.allLinks() {
+		n += p.links[c].queued()
+	}
+	return n
 }
 
 func (t *peerTable) isForgotten(id gossip.NodeID) bool {
@@ -85,33 +138,22 @@ func (t *peerTable) remember(id gossip.NodeID) {
 	t.forgotten[id] = struct{}{}
 }
 
-// Learn adds addresses of nodes.
-func (e *engine) Learn(peers ...Peer) {
-	e.know(peers...)
-	for i := range peers {
-		if p := e.peers.peerOf(peers[i].ID); p != nil {
-			p.links[Control].startLink()
-		}
-	}
-}
-
-// know adds nodes; none is dialled before a frame is sent to it.
-func (e *engine) know(peers ...Peer) {
-	t := &e.peers
+// addPeers adds nodes; none is dialled before a frame is sent to it.
+func (t *peerTable) addPeers(peers ...Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.ctx.Err() != nil {
+	if t.links.life.ctx.Err() != nil {
 		return
 	}
 	changed := false
 	next := *t.byID.Load()
 	for _, p := range peers {
 		known := next[p.ID]
-		if _, gone := t.forgotten[p.ID]; gone || p.ID == e.self.ID || p.ID == 0 || known.keeps(p) {
+		if _, gone := t.forgotten[p.ID]; gone || p.ID == t.cfg.ID || p.ID == 0 || known.keeps(p) {
 			continue
 		}
-		if known == nil && len(next) >= e.cfg.PeersMax {
-			e.log.line(slog.LevelWarn, "too many peers, one is ignored: raise PeersMax", slog.String("peer", p.Name), slog.Int("max", e.cfg.PeersMax))
+		if known == nil && len(next) >= t.cfg.PeersMax {
+			t.log.line(slog.LevelWarn, "too many peers, one is ignored: raise PeersMax", slog.String("peer", p.Name), slog.Int("max", t.cfg.PeersMax))
 			continue
 		}
 		if !changed {
@@ -119,7 +161,7 @@ func (e *engine) know(peers ...Peer) {
 		}
 		o := &outgoing{Peer: p}
 		for c := range o.links {
-			o.links[c].initLink(e, p, Class(c), &o.reached)
+			o.links[c].initLink(&t.links, p, Class(c), &o.reached)
 		}
 		if known != nil {
 			known.stop(DropForgotten)
@@ -127,40 +169,18 @@ func (e *engine) know(peers ...Peer) {
 		next[p.ID] = o
 	}
 	if changed {
-		t.byID.Store(&next)
-		e.counters.Peers.Store(int64(len(next)))
+		t.replaceAll(next)
 	}
 }
 
-// Unlearn closes the connections to nodes and stops dialling them.
-func (e *engine) Unlearn(ids ...gossip.NodeID) {
-	e.removePeers(ids, false)
-	e.endDropped(ids)
-}
-
-// Forget closes the connections of nodes and refuses them from now on.
-func (e *engine) Forget(ids ...gossip.NodeID) {
-	e.removePeers(ids, true)
-	e.acceptedMu.Lock()
-	defer e.acceptedMu.Unlock()
-	for _, id := range ids {
-		for c := range classes {
-			if in := e.accepted[connKey{id, c}]; in != nil {
-				delete(e.accepted, connKey{id, c})
-				e.fence(in)
-			}
-		}
-	}
-}
-
-func (e *engine) removePeers(ids []gossip.NodeID, forever bool) {
-	t := &e.peers
+// removePeers stops the links to nodes; forever: the nodes are forgotten.
+func (t *peerTable) removePeers(ids []gossip.NodeID, forever bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := *t.byID.Load()
 	var gone []*outgoing
 	for _, id := range ids {
-		if forever && id != 0 && id != e.self.ID {
+		if forever && id != 0 && id != t.cfg.ID {
 			t.remember(id)
 		}
 		p := next[id]
@@ -176,20 +196,14 @@ func (e *engine) removePeers(ids []gossip.NodeID, forever bool) {
 	if gone == nil {
 		return
 	}
-	t.byID.Store(&next)
-	e.counters.Peers.Store(int64(len(next)))
+	t.replaceAll(next)
 	for _, p := range gone {
 		p.stop(DropForgotten)
 	}
 }
 
-func (e *engine) queueBytes(c Class) int {
-	if c >= classes {
-		return 0
-	}
-	n := 0
-	for _, p := range e.peers.allLinks() {
-		n += p.links[c].queued()
-	}
-	return n
+// replaceAll publishes a new map. The caller holds mu.
+func (t *peerTable) replaceAll(next map[gossip.NodeID]*outgoing) {
+	t.byID.Store(&next)
+	t.links.counters.Peers.Store(int64(len(next)))
 }

@@ -20,8 +20,7 @@ func TestAFullQueueRefusesAndRecovers(t *testing.T) {
 	}
 }
 
-// rest makes the link believe that nothing was sent lately, so that the next Send
-// writes by itself if it can.
+// rest makes the link appear quiet, so that the next Send writes by itself if it can.
 func (n *node) rest(to gossip.NodeID, c Class) {
 	l := &n.e.peers.peerOf(to).links[c]
 	l.mu.Lock()
@@ -188,7 +187,7 @@ func TestBadFramesEndTheConnectionAndAreCounted(t *testing.T) {
 			if n := c.counted(); n != 1 {
 				w.Errorf("%s: counted %d times", c.name, n)
 			}
-			// A connection that another has replaced by then is not told of.
+			// No event is due for a connection that a newer one has replaced meanwhile.
 			b.await("its end told", func() bool { return b.countLocked(AcceptedLost, Control) == i+1 })
 		}
 		if got := b.awaitFrames(2); len(got) != 2 {

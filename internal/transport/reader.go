@@ -203,24 +203,41 @@ func (f *Frames) Next() ([]byte, bool) {
 	return f.b.cut(size), true
 }
 
+// receiver reads the accepted connections and hands their frames to the handlers.
+type receiver struct {
+	cfg      *Config
+	life     *lifetime
+	counters *Counters
+	log      *limitedLogger
+	handlers [256]Handler
+	// blockHandlers take precedence over handlers.
+	blockHandlers [256]BlockHandler
+	halves        halfFrames
+}
+
+func (r *receiver) initReceiver(cfg *Config, life *lifetime, counters *Counters, log *limitedLogger) {
+	r.cfg, r.life, r.counters, r.log = cfg, life, counters, log
+	r.halves.initHalves(cfg.HalfFrameBytesMax)
+}
+
 // read hands out the frames of an accepted connection until it ends, and returns
 // why it ended.
-func (e *engine) read(in *inbound) error {
-	b := newFrameBuffer(min(e.cfg.class(in.class).FrameBytesMax, pieceBytes))
-	defer e.dropParts(in)
+func (r *receiver) read(in *inbound) error {
+	b := newFrameBuffer(min(r.cfg.class(in.class).FrameBytesMax, pieceBytes))
+	defer r.dropParts(in)
 	for {
 		n, err := in.conn.Read(b.space())
 		if n > 0 {
 			b.received(n)
-			if cut := e.handOut(in, b); cut != nil {
-				e.noteCut(in, cut)
+			if cut := r.handOut(in, b); cut != nil {
+				r.noteCut(in, cut)
 				return cut
 			}
 		}
 		if err != nil {
 			if in.halved.Load() {
-				err = &halfFramesError{e.halves.max}
-				e.noteCut(in, err)
+				err = &halfFramesError{r.halves.max}
+				r.noteCut(in, err)
 			}
 			return err
 		}
@@ -228,17 +245,17 @@ func (e *engine) read(in *inbound) error {
 }
 
 // handOut calls the handlers of all whole frames in b.
-func (e *engine) handOut(in *inbound, b *frameBuffer) error {
+func (r *receiver) handOut(in *inbound, b *frameBuffer) error {
 	select {
 	case in.handing <- struct{}{}:
-	case <-e.ctx.Done():
+	case <-r.life.ctx.Done():
 		return ErrClosed
 	}
 	defer func() { <-in.handing }()
 	before, frames := b.r, 0
 	defer func() {
-		e.counters.Class[in.class].FramesReceived.Add(uint64(frames))
-		e.counters.Class[in.class].BytesReceived.Add(uint64(b.r - before))
+		r.counters.Class[in.class].FramesReceived.Add(uint64(frames))
+		r.counters.Class[in.class].BytesReceived.Add(uint64(b.r - before))
 	}()
 	for {
 		k, size, err := b.peek()
@@ -246,58 +263,58 @@ func (e *engine) handOut(in *inbound, b *frameBuffer) error {
 			return err
 		}
 		if in.ended.Load() {
-			e.countLeft(in, b)
+			r.countLeft(in, b)
 			return errReplaced
 		}
 		if slot := b.slot(); slot != 0 {
-			whole, err := e.takePiece(in, k, slot, b.cut(size))
+			whole, err := r.takePiece(in, k, slot, b.cut(size))
 			if err != nil {
 				return err
 			}
 			if whole != nil {
 				frames++
-				e.handOutWhole(in, whole)
+				r.handOutWhole(in, whole)
 			}
 			continue
 		}
-		if h := e.blockHandlers[k]; h != nil {
+		if h := r.blockHandlers[k]; h != nil {
 			in.frames = Frames{in: in, b: b, k: k}
 			h(in.peer.ID, &in.frames)
 			for _, left := in.frames.Next(); left; _, left = in.frames.Next() {
-				e.counters.Drops[DropNoHandler].Add(1)
+				r.counters.Drops[DropNoHandler].Add(1)
 			}
 			frames += in.frames.n
 			continue
 		}
 		frames++
 		payload := b.cut(size)
-		if h := e.handlers[k]; h != nil {
+		if h := r.handlers[k]; h != nil {
 			h(in.peer.ID, payload)
 		} else {
-			e.counters.Drops[DropNoHandler].Add(1)
+			r.counters.Drops[DropNoHandler].Add(1)
 		}
 	}
 }
 
 // handOutWhole calls the handler of a frame that came in pieces.
-func (e *engine) handOutWhole(in *inbound, p *part) {
-	defer e.halves.release(p)
-	switch block, single := e.blockHandlers[p.kind], e.handlers[p.kind]; {
+func (r *receiver) handOutWhole(in *inbound, p *part) {
+	defer r.halves.release(p)
+	switch block, single := r.blockHandlers[p.kind], r.handlers[p.kind]; {
 	case block != nil:
 		in.frames = Frames{in: in, k: p.kind, whole: p.buf, alone: true}
 		block(in.peer.ID, &in.frames)
 		if in.frames.whole != nil {
-			e.counters.Drops[DropNoHandler].Add(1)
+			r.counters.Drops[DropNoHandler].Add(1)
 		}
 	case single != nil:
 		single(in.peer.ID, p.buf)
 	default:
-		e.counters.Drops[DropNoHandler].Add(1)
+		r.counters.Drops[DropNoHandler].Add(1)
 	}
 }
 
 // countLeft counts the whole frames in b that will not be handed out.
-func (e *engine) countLeft(in *inbound, b *frameBuffer) {
+func (r *receiver) countLeft(in *inbound, b *frameBuffer) {
 	why := DropReplaced
 	if in.fenced.Load() {
 		why = DropFenced
@@ -306,36 +323,36 @@ func (e *engine) countLeft(in *inbound, b *frameBuffer) {
 		slot := b.slot()
 		payload := b.cut(size)
 		if slot != 0 {
-			whole, err := e.takePiece(in, k, slot, payload)
+			whole, err := r.takePiece(in, k, slot, payload)
 			if err != nil {
 				return
 			}
 			if whole == nil {
 				continue
 			}
-			e.halves.release(whole)
+			r.halves.release(whole)
 		}
-		e.counters.Drops[why].Add(1)
+		r.counters.Drops[why].Add(1)
 	}
 }
 
 // noteCut counts and logs a connection that is closed because of an invalid frame.
-func (e *engine) noteCut(in *inbound, cut error) {
+func (r *receiver) noteCut(in *inbound, cut error) {
 	var oversize *oversizeError
 	var half *halfFramesError
 	switch {
 	case errors.As(cut, &oversize):
-		e.counters.OversizeFrames.Add(1)
+		r.counters.OversizeFrames.Add(1)
 	case errors.As(cut, &half):
-		e.counters.HalfFrames.Add(1)
+		r.counters.HalfFrames.Add(1)
 	case errors.Is(cut, errCorrupt):
-		e.counters.CorruptFrames.Add(1)
+		r.counters.CorruptFrames.Add(1)
 	case errors.Is(cut, errMalformed):
-		e.counters.MalformedFrames.Add(1)
+		r.counters.MalformedFrames.Add(1)
 	default:
 		return
 	}
-	e.log.line(slog.LevelWarn, "connection closed for what came on it", slog.String("peer", in.peer.Name),
+	r.log.line(slog.LevelWarn, "connection closed for what came on it", slog.String("peer", in.peer.Name),
 		slog.String("addr", in.peer.Addr), slog.String("class", in.class.String()), slog.Any("error", cut))
 }
 
@@ -414,14 +431,14 @@ func (h *halfFrames) bytes() int {
 }
 
 // takePiece adds a received piece, and returns its frame once it is complete.
-func (e *engine) takePiece(in *inbound, k Kind, slot byte, payload []byte) (whole *part, err error) {
+func (r *receiver) takePiece(in *inbound, k Kind, slot byte, payload []byte) (whole *part, err error) {
 	i := slot&^firstPiece - 1
 	if slot&firstPiece != 0 {
 		if in.parts[i] != nil || len(payload) < 4 {
 			return nil, errMalformed
 		}
 		total := binary.BigEndian.Uint32(payload)
-		if max := e.cfg.class(in.class).FrameBytesMax; uint64(total) > uint64(max) {
+		if max := r.cfg.class(in.class).FrameBytesMax; uint64(total) > uint64(max) {
 			return nil, &oversizeError{declared: int(total), max: max}
 		}
 		in.parts[i] = &part{kind: k, total: int(total), in: in}
@@ -431,7 +448,7 @@ func (e *engine) takePiece(in *inbound, k Kind, slot byte, payload []byte) (whol
 	if p == nil || p.kind != k || len(payload) == 0 || len(p.buf)+len(payload) > p.total {
 		return nil, errMalformed
 	}
-	if err := e.growPart(p, len(p.buf)+len(payload)); err != nil {
+	if err := r.growPart(p, len(p.buf)+len(payload)); err != nil {
 		return nil, err
 	}
 	p.buf = append(p.buf, payload...)
@@ -443,14 +460,14 @@ func (e *engine) takePiece(in *inbound, k Kind, slot byte, payload []byte) (whol
 }
 
 // growPart makes room for n bytes in p, at most for twice as many.
-func (e *engine) growPart(p *part, n int) error {
+func (r *receiver) growPart(p *part, n int) error {
 	if n <= cap(p.buf) {
 		return nil
 	}
 	room := min(p.total, max(n, 2*cap(p.buf)))
-	for _, ended := range e.halves.grow(p, room-cap(p.buf)) {
+	for _, ended := range r.halves.grow(p, room-cap(p.buf)) {
 		if ended == p {
-			return &halfFramesError{e.halves.max}
+			return &halfFramesError{r.halves.max}
 		}
 		ended.in.halved.Store(true)
 		_ = ended.in.conn.Close() // wakes its reader, which logs the cause
@@ -462,10 +479,10 @@ func (e *engine) growPart(p *part, n int) error {
 }
 
 // dropParts releases the partially received frames of in's reader.
-func (e *engine) dropParts(in *inbound) {
+func (r *receiver) dropParts(in *inbound) {
 	for i, p := range in.parts {
 		if p != nil {
-			e.halves.release(p)
+			r.halves.release(p)
 			in.parts[i] = nil
 		}
 	}

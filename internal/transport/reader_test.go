@@ -92,7 +92,7 @@ func TestADeclaredLengthAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestALargeBufferGoesWhenItIsNotNeeded(t *testing.T) {
+func TestALargeBufferShrinksWhenUnused(t *testing.T) {
 	b := newFrameBuffer(8 << 20)
 	big := appendFrame(nil, 1, make([]byte, 1<<20))
 	all := func() int { return 1 << 30 }

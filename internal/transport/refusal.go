@@ -3,7 +3,13 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // Failure is the way in which a handshake failed. The String forms are the labels of
@@ -109,6 +115,7 @@ func quoteOrUnset(v string, set bool) string {
 
 // Errors of the first messages of a connection.
 var (
+	errBusy     = errors.New("transport: too many connections")
 	errNotOurs  = errors.New("transport: not the first bytes of a Peerage node")
 	errUnsorted = errors.New("transport: settings are not sorted")
 	errNoNodeID = errors.New("transport: a node without NodeID")
@@ -118,3 +125,64 @@ type tlsError struct{ err error }
 
 func (e *tlsError) Error() string { return "transport: TLS handshake: " + e.err.Error() }
 func (e *tlsError) Unwrap() error { return e.err }
+
+type malformedError struct{ err error }
+
+func (e *malformedError) Error() string { return "transport: malformed hello: " + e.err.Error() }
+func (e *malformedError) Unwrap() error { return e.err }
+
+// classify returns the kind of failure of a handshake that ended with err.
+func classify(err error) Failure {
+	var (
+		limit     *wire.LimitError
+		malformed *malformedError
+		secure    *tlsError
+	)
+	switch {
+	case errors.Is(err, errSecret), errors.Is(err, errSealed):
+		return FailSecret
+	case errors.Is(err, errNotOurs):
+		return FailNotOurs
+	case errors.As(err, &malformed):
+		return FailMalformed
+	case errors.As(err, &limit):
+		return FailOversize
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return FailTimeout
+	case errors.Is(err, errBusy):
+		return FailBusy
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return FailHungUp
+	case errors.As(err, &secure):
+		return FailTLS
+	}
+	return FailOther
+}
+
+// brief returns the part of a refusal that is sent to a stranger. In the clear any host
+// can ask, and a complete reason names the cluster, its settings and its nodes. The log
+// of the refusing node has all of it.
+func (r *refusal) brief() *refusal {
+	const see = "; see the log of the node that refuses"
+	text := "refused" + see
+	switch r.code {
+	case FailVersion:
+		text = "wire version is " + strconv.Itoa(wireVersion) + " there" + see
+	case FailCluster:
+		text = "another cluster" + see
+	case FailSetting:
+		text = "setting " + r.setting + " differs" + see
+	case FailForgotten:
+		text = "this incarnation was removed"
+	case FailDropped:
+		text = "the view has dropped this node"
+	case FailSuperseded:
+		text = "a newer connection or incarnation of this node stands"
+	case FailIdentity:
+		text = "the NodeID belongs to another node" + see
+	case FailBusy:
+		text = "too many connections"
+	}
+	return &refusal{code: r.code, reason: text}
+}

@@ -279,3 +279,13 @@ func secured(ctx context.Context, conn net.Conn) error {
 	}
 	return nil
 }
+
+// authenticated reports whether the far end of a connection has proven that it belongs
+// to the cluster: by a certificate, or by the shared secret.
+func authenticated(conn net.Conn) bool {
+	switch conn.(type) {
+	case secureConn, *sealedConn:
+		return true
+	}
+	return false
+}

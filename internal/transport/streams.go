@@ -1,14 +1,12 @@
 package transport
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/zeebo/xxh3"
 )
@@ -27,130 +25,46 @@ func (s *stream) Close() error {
 	return err
 }
 
-// acceptStream hands an accepted raw stream to memberlist.
-func (e *engine) acceptStream(conn net.Conn) func() {
-	if err := e.welcome(conn); err != nil {
-		e.turnAway(conn, err)
-		e.counters.Accepted.Add(-1)
-		return nil
-	}
-	s := &stream{Conn: e.summed(conn), ended: func() {
-		e.untrack(conn)
-		e.counters.Accepted.Add(-1)
+// streams holds the accepted raw streams that memberlist has not taken yet.
+type streams struct {
+	waiting  chan net.Conn
+	life     *lifetime
+	counters *Counters
+	log      *limitedLogger
+}
+
+// offer hands an accepted raw stream to memberlist, or closes it if the channel is full.
+func (s *streams) offer(conn net.Conn) {
+	in := &stream{Conn: s.summed(conn), ended: func() {
+		s.life.untrack(conn)
+		s.counters.Accepted.Add(-1)
 	}}
-	return func() {
-		select {
-		case e.streams <- s:
-			e.counters.StreamsAccepted.Add(1)
-		default:
-			e.counters.Drops[DropStreamQueue].Add(1)
-			e.log.line(slog.LevelWarn, "raw streams are not taken fast enough, one was closed")
-			_ = s.Close() // dropped
-		}
+	select {
+	case s.waiting <- in:
+		s.counters.StreamsAccepted.Add(1)
+	default:
+		s.counters.Drops[DropStreamQueue].Add(1)
+		s.log.line(slog.LevelWarn, "raw streams are not taken fast enough, one was closed")
+		_ = in.Close() // dropped
 	}
 }
 
-// Streams delivers the accepted raw streams.
-func (e *engine) Streams() <-chan net.Conn { return e.streams }
+// wrapDialled returns the raw stream over a dialled connection.
+func (s *streams) wrapDialled(conn net.Conn) net.Conn {
+	s.counters.StreamsDialled.Add(1)
+	return &stream{Conn: s.summed(conn), ended: func() { s.life.untrack(conn) }}
+}
 
-// closeWaitingStreams empties Streams after all goroutines have ended.
-func (e *engine) closeWaitingStreams() {
+// closeWaiting closes the streams that were not taken, after all goroutines have ended.
+func (s *streams) closeWaiting() {
 	for {
 		select {
-		case s := <-e.streams:
-			_ = s.Close() // it has no reader
+		case left := <-s.waiting:
+			_ = left.Close() // it has no reader
 		default:
 			return
 		}
 	}
-}
-
-// DialStream opens a raw stream for memberlist.
-func (e *engine) DialStream(addr string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, timeout)
-	defer cancel()
-	conn, _, err := e.connect(ctx, addr, purposeStream, 0)
-	if err != nil {
-		return nil, e.closedInstead(err)
-	}
-	e.counters.StreamsDialled.Add(1)
-	return &stream{Conn: e.summed(conn), ended: func() { e.untrack(conn) }}, nil
-}
-
-// Probe dials addr, runs the handshake and returns the node that answered.
-func (e *engine) Probe(ctx context.Context, addr string) (Peer, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(e.ctx, cancel)()
-	conn, peer, err := e.connect(ctx, addr, purposeProbe, 0)
-	if err != nil {
-		return Peer{}, e.closedInstead(err)
-	}
-	e.closeConn(conn)
-	return peer, nil
-}
-
-// closedInstead hides how an operation failed because of Close.
-func (e *engine) closedInstead(err error) error {
-	if e.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-		return ErrClosed
-	}
-	return err
-}
-
-// packetLoop hands datagrams to memberlist. It continues while Close waits for handlers,
-// so that beacons are answered.
-func (e *engine) packetLoop() {
-	b := make([]byte, 64<<10)
-	for {
-		n, from, err := e.net.readPacket(b)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			_ = sleep(e.ctx, 5*time.Millisecond) // transient, such as an ICMP error
-			continue
-		}
-		if e.ctx.Err() != nil {
-			continue
-		}
-		e.counters.PacketsReceived.Add(1)
-		e.counters.PacketBytesReceived.Add(uint64(n))
-		p := Packet{Data: append([]byte(nil), b[:n]...), From: from, Time: time.Now()}
-		select {
-		case e.packets <- p:
-		default:
-			e.counters.Drops[DropPacketQueue].Add(1)
-		}
-	}
-}
-
-// Packets delivers datagrams.
-func (e *engine) Packets() <-chan Packet { return e.packets }
-
-// WritePacket sends a datagram.
-func (e *engine) WritePacket(b []byte, addr string) error {
-	if e.ctx.Err() != nil {
-		return ErrClosed
-	}
-	if e.holds(addr) {
-		e.counters.Drops[DropPacketSend].Add(1)
-		return nil
-	}
-	if len(b) > packetBytesMax {
-		e.counters.Drops[DropPacketSend].Add(1)
-		return ErrFrameTooLarge
-	}
-	if err := e.net.writePacket(b, addr); err != nil {
-		// On an unexpected write error memberlist abandons a probe without suspecting the
-		// node; a lost datagram it handles.
-		e.counters.Drops[DropPacketSend].Add(1)
-		e.log.line(slog.LevelDebug, "datagram not sent", slog.String("to", addr), slog.Any("error", err))
-		return nil
-	}
-	e.counters.PacketsSent.Add(1)
-	e.counters.PacketBytesSent.Add(uint64(len(b)))
-	return nil
 }
 
 // summedConn adds checksums to memberlist's raw streams if neither TLS nor a shared
@@ -176,13 +90,13 @@ var errRecordSum = errors.New("transport: a record of a raw stream with a wrong 
 
 // summed returns a raw stream's connection with checksums, or conn itself if it is
 // already protected.
-func (e *engine) summed(conn net.Conn) net.Conn {
+func (s *streams) summed(conn net.Conn) net.Conn {
 	if authenticated(conn) {
 		return conn
 	}
 	return &summedConn{Conn: conn, corrupt: func() {
-		e.counters.CorruptFrames.Add(1)
-		e.log.line(slog.LevelWarn, "raw stream closed: its bytes changed on the way; check the network's hardware",
+		s.counters.CorruptFrames.Add(1)
+		s.log.line(slog.LevelWarn, "raw stream closed: its bytes changed on the way; check the network's hardware",
 			slog.String("addr", conn.RemoteAddr().String()))
 	}}
 }

@@ -40,7 +40,7 @@ func TestStreamsCarryBytesBothWays(t *testing.T) {
 	})
 }
 
-func TestStreamsThatNobodyTakesAreClosed(t *testing.T) {
+func TestStreamsWithoutReaderAreClosed(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2, func(c *Config) { c.StreamsMax = 1 })
 		for range 2 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/socket"
 )
 
 // TCPConfig configures NewTCP. The zero values of its own fields stand for their
@@ -87,8 +88,7 @@ func NewTCP(cfg TCPConfig) (*TCP, error) {
 		return nil, errors.Join(err, s.close(), s.closePackets())
 	}
 	e := newEngine(cfg.Config, addr, s)
-	e.authenticated = cfg.Certificates != nil || cfg.TLS != nil
-	e.secure(&cfg)
+	e.counters.certificates = e.credentials.useCertificate(&cfg)
 	return &TCP{e}, nil
 }
 
@@ -106,19 +106,6 @@ func (c *TCPConfig) validate() error {
 		err = errors.Join(err, checkTLS(c.TLS, time.Now()))
 	}
 	return errors.Join(err, checkSecrets(c.SharedSecrets))
-}
-
-// secure sets the engine's certificate.
-func (e *engine) secure(cfg *TCPConfig) {
-	e.judgesHost = asksForHost(cfg)
-	if cfg.Certificates != nil {
-		e.certificates, e.first = cfg.Certificates, cfg.Certificates.current()
-		e.counters.certificates = cfg.Certificates.Stats
-		e.keys.claim(e.self.ID, e.first.key)
-	} else if leaf := staticLeaf(cfg.TLS); leaf != nil {
-		e.counters.certificates = func() CertificateStats { return CertificateStats{NotAfter: leaf.NotAfter} }
-		e.keys.claim(e.self.ID, hashKey(leaf.RawSubjectPublicKeyInfo))
-	}
 }
 
 // advertised returns the advertised address of a node that listens on at.
@@ -162,7 +149,7 @@ const portTries = 32
 // listen opens the same port for TCP and UDP.
 func listen(cfg *TCPConfig) (*sockets, error) {
 	keep := net.KeepAliveConfig{Enable: true, Idle: cfg.UnackedTimeout, Interval: time.Second, Count: 3}
-	s := &sockets{id: cfg.ID, dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
+	s := &sockets{id: cfg.ID, dialer: net.Dialer{KeepAliveConfig: keep, Control: socket.DialControl(cfg.UnackedTimeout)}}
 	s.secure(cfg)
 	lc := net.ListenConfig{KeepAliveConfig: keep}
 	_, port, err := net.SplitHostPort(cfg.Listen)
@@ -259,15 +246,3 @@ func (s *sockets) writePacket(b []byte, addr string) error {
 func (s *sockets) close() error { return s.tcp.Close() }
 
 func (s *sockets) closePackets() error { return s.udp.Close() }
-
-// asksForHost reports whether a node's certificate must name the host at which the node
-// is reached: unless the application has set another name for its nodes, or verifies
-// certificates itself.
-func asksForHost(cfg *TCPConfig) bool {
-	if cfg.Certificates != nil {
-		return cfg.Certificates.files.Name == ""
-	}
-	t := cfg.TLS
-	return t != nil && t.ServerName == "" && !t.InsecureSkipVerify && t.VerifyConnection == nil &&
-		t.VerifyPeerCertificate == nil && t.GetConfigForClient == nil
-}

@@ -24,7 +24,7 @@ func TestTCPTakesOnePortForBoth(t *testing.T) {
 	}
 }
 
-func TestTCPSaysWhatIsWrong(t *testing.T) {
+func TestTCPReportsProblems(t *testing.T) {
 	good := Config{ID: 1, Name: "a", Cluster: "c"}
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

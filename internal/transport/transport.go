@@ -3,10 +3,10 @@
 // on one port. TCP is the real one; Memory is for tests and behaves the same, with faults
 // on request.
 //
-// Both are the same engine over different sockets. Read in this order: hello.go and
-// handshake.go (the first messages), link.go (the life of a connection), lanes.go,
-// and writer.go (the send queue), inbound.go and reader.go (accepted
-// connections), memory.go (the network for tests).
+// Both are the same engine (engine.go) over different sockets: machines with state of their
+// own. Read in this order: hello.go, dial.go and accept.go (the first messages), link.go (the
+// life of a connection), lanes.go and writer.go (the send queue), inbound.go and reader.go
+// (accepted connections), datagrams.go (the UDP port), memory.go (the network for tests).
 //
 // Errors:
 //

@@ -47,7 +47,7 @@ func inMemory(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) { test(&world{T: t, net: NewNetwork(NetworkConfig{Seed: 1})}) })
 }
 
-// node is a transport under test with a record of what it told.
+// node is a transport under test with a record of its events and frames.
 type node struct {
 	Transport
 	e *engine
@@ -70,7 +70,7 @@ func (w *world) make(id gossip.NodeID, listen string, with ...configure) *node {
 	w.Helper()
 	cfg := Config{ID: id, Name: fmt.Sprintf("node-%d", id), Cluster: "test", Settings: map[string]string{"lease": "1s"}}
 	if w.net == nil && w.in == nil {
-		patient(&cfg) // whatever else the machine does meanwhile
+		patient(&cfg) // for a loaded machine
 	}
 	for _, f := range with {
 		f(&cfg)
@@ -85,7 +85,8 @@ func (w *world) make(id gossip.NodeID, listen string, with ...configure) *node {
 		if err != nil {
 			w.Fatal(err)
 		}
-		tr.net = w.in.dialling(tr.net)
+		in := w.in.dialling(tr.net)
+		tr.dialler.net, tr.datagrams.net = in, in
 		n.Transport, n.e = tr, tr.engine
 	} else {
 		tr, err := w.net.Transport(MemoryConfig{Config: cfg, Listen: listen})
@@ -126,6 +127,17 @@ func (w *world) start(id gossip.NodeID, with ...configure) *node {
 	n := w.make(id, "", with...)
 	n.run()
 	return n
+}
+
+// pair starts two nodes that have learnt each other and are connected both ways.
+func (w *world) pair() (a, b *node) {
+	w.Helper()
+	a, b = w.start(1), w.start(2)
+	a.Learn(b.Self())
+	b.Learn(a.Self())
+	a.awaitEvent(Connected, Control, 2)
+	b.awaitEvent(Connected, Control, 1)
+	return a, b
 }
 
 func (n *node) run() {

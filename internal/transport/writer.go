@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/peerage-go/peerage/gossip"
 )
 
 // writeBytes bounds one write call, which only a large frame reaches: the room that it
@@ -41,23 +39,7 @@ type queue struct {
 	room chan struct{}
 }
 
-// Send queues a frame for a peer and never blocks.
-func (e *engine) Send(to gossip.NodeID, c Class, k Kind, payload []byte) error {
-	l, err := e.link(to, c)
-	if err != nil {
-		return e.orClosed(err)
-	}
-	return l.sendFrame(k, payload)
-}
-
-// orClosed returns ErrClosed instead of err once the engine is closed.
-func (e *engine) orClosed(err error) error {
-	if e.ctx.Err() != nil {
-		return ErrClosed
-	}
-	return err
-}
-
+// sendFrame queues a frame, or writes it if the link is idle. It never blocks.
 func (l *link) sendFrame(k Kind, payload []byte) error {
 	n := frameBytesAround + len(payload)
 	if len(payload) > l.limit.FrameBytesMax {
@@ -137,7 +119,7 @@ func (l *link) flowLocked(n int, k Kind, payload []byte) (f Flow, aside bool) {
 	if n <= pieceBytes && len(l.lanes.order) == 0 {
 		return 0, false
 	}
-	if of := l.e.flows[k]; of != nil {
+	if of := l.shared.flows[k]; of != nil {
 		f = of(payload)
 	}
 	return f, n > pieceBytes || f == 0 || l.lanes.busy[f] != nil
@@ -217,7 +199,7 @@ func (l *link) nextLocked() *block {
 
 // writeBlock writes one block, freeing the room of a large frame piece by piece.
 func (l *link) writeBlock(conn net.Conn, b *block) error {
-	counters := &l.e.counters.Class[l.class]
+	counters := &l.shared.counters.Class[l.class]
 	b.seal()
 	bytes, n := len(b.bytes), 0
 	for rest := b.bytes; len(rest) > 0; {
@@ -317,35 +299,6 @@ func (l *link) awaitLevel(ctx context.Context, most int) error {
 	}
 }
 
-// WaitRoom blocks until at most half of the queue to the peer is in use.
-func (e *engine) WaitRoom(ctx context.Context, to gossip.NodeID, c Class) error {
-	p := e.peers.peerOf(to)
-	if p == nil || c >= classes {
-		return e.orClosed(ErrUnknownPeer)
-	}
-	return p.links[c].awaitLevel(ctx, p.links[c].limit.QueueBytesMax/2)
-}
-
-// Open reports whether frames may be in flight to a peer.
-func (e *engine) Open(to gossip.NodeID, c Class) bool {
-	p := e.peers.peerOf(to)
-	return p != nil && c < classes && p.links[c].mayBeInFlight()
-}
-
-// Flush blocks until every queue has been handed to the operating system.
-func (e *engine) Flush(ctx context.Context) error {
-	for _, p := range e.peers.allLinks() {
-		for c := range p.links {
-			switch err := p.links[c].awaitLevel(ctx, 0); err {
-			case nil, ErrUnknownPeer:
-			default:
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // directPause is how long a link must have been quiet for a sender to write by itself,
 // crowdPause the same after a block of several frames, and directBytes the size limit for
 // such a write.
@@ -422,7 +375,7 @@ func (l *link) finishDirectLocked(n int) {
 		return // the link was stopped meanwhile, and the frame counted
 	}
 	buf := l.direct.buf
-	c := &l.e.counters.Class[l.class]
+	c := &l.shared.counters.Class[l.class]
 	c.Writes.Add(1)
 	c.BytesSent.Add(uint64(n))
 	if n < len(buf) {

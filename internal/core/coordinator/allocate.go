@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -33,7 +34,7 @@ func (t *table) getHome(from gossip.NodeID, shards []protocol.ShardID) {
 		}
 		s := &t.shards[id]
 		if s.served() {
-			t.outbox.homes.add(from, id)
+			t.outbox.homes.addItem(from, id)
 			continue
 		}
 		s.addWaiter(from)
@@ -41,14 +42,14 @@ func (t *table) getHome(from gossip.NodeID, shards []protocol.ShardID) {
 	}
 }
 
-// place gives a home to every free shard that wants one.
-func (t *table) place() {
+// placeFree gives a home to every free shard that wants one.
+func (t *table) placeFree() {
 	if !t.dirty || !t.surveyed || !t.lease {
 		return
 	}
 	t.dirty = false
 	if t.members.foreignHosts() {
-		t.trace(TraceNoRegion, 0, t.termToken(), "a node hosts shards under other settings")
+		t.traceEvent(TraceNoRegion, 0, t.termToken(), "a node hosts shards under other settings")
 		return
 	}
 	var st *strategy.State
@@ -64,7 +65,7 @@ func (t *table) place() {
 		home := t.bearer(st, s)
 		if home == 0 && !full {
 			if !counted {
-				t.chooser.count(st)
+				t.chooser.countShards(st)
 				counted = true
 			}
 			home = t.homeFor(st, id)
@@ -73,7 +74,7 @@ func (t *table) place() {
 			full = true
 			continue
 		}
-		t.choose(st, id, home)
+		t.allocateShard(st, id, home)
 	}
 }
 
@@ -81,8 +82,8 @@ func (t *table) place() {
 // is no region for such a shard; then there is none for any other such shard either.
 func (t *table) homeFor(st *strategy.State, id protocol.ShardID) gossip.NodeID {
 	why := "too few regions"
-	if t.chooser.enough(st) {
-		if home := t.chooser.ask(st, id); home != 0 {
+	if t.chooser.enoughMembers(st) {
+		if home := t.chooser.askStrategy(st, id); home != 0 {
 			return home
 		}
 		why = "none is eligible"
@@ -110,30 +111,33 @@ func (t *table) bearer(st *strategy.State, s *shard) gossip.NodeID {
 	return 0
 }
 
-// choose allocates one shard.
-func (t *table) choose(st *strategy.State, id protocol.ShardID, home gossip.NodeID) {
+// allocateShard allocates one shard.
+func (t *table) allocateShard(st *strategy.State, id protocol.ShardID, home gossip.NodeID) {
 	s := &t.shards[id]
 	r := st.Region(home)
 	r.Shards = append(r.Shards, id)
-	s.home, s.token, s.prefer = home, t.next(), 0
+	old := s.token
+	s.home, s.token, s.prefer = home, t.nextToken(), 0
+	if assert.Enabled {
+		s.assertAbove(id, old)
+	}
 	if s.known {
 		s.noteMove(t.now, t.cfg.Calm, t.view.Epoch)
 	}
 	t.traceShard(TraceChosen, id, home, s.token, "")
 	t.writes.records = append(t.writes.records, s.allocationRecord(id))
-	if t.cfg.Mutant.Is("HostShard before the ack") {
-		t.host(id)
-		return
-	}
-	t.set(s, writing)
+	t.setPhase(s, writing)
 }
 
-// host orders the home to start the shard: the record stands at its level.
-func (t *table) host(id protocol.ShardID) {
+// orderStart orders the home to start the shard: the record stands at its level.
+func (t *table) orderStart(id protocol.ShardID) {
 	s := &t.shards[id]
-	t.set(s, starting)
+	if assert.Enabled {
+		s.assertWritten(id)
+	}
+	t.setPhase(s, starting)
 	s.sent = t.now
-	t.outbox.hosts.add(s.home, id)
+	t.outbox.hosts.addItem(s.home, id)
 }
 
 // shardsHosted ends allocations, and answers whether a shard is still served.
@@ -147,18 +151,18 @@ func (t *table) shardsHosted(from gossip.NodeID, m *protocol.ShardsHosted) {
 		case s.home != from || s.token != st.Token:
 		case s.phase == starting:
 			t.traceShard(TraceHosted, st.Shard, from, s.token, "")
-			t.hosted(st.Shard)
+			t.publishHome(st.Shard)
 		case s.phase == asking && m.Term == t.term && m.Seq >= s.asked:
 			t.traceShard(TraceStillServed, st.Shard, from, s.token, "")
-			t.hosted(st.Shard)
+			t.publishHome(st.Shard)
 		}
 	}
 }
 
-// hosted makes the shard's home public.
-func (t *table) hosted(id protocol.ShardID) {
+// publishHome makes the shard's home public.
+func (t *table) publishHome(id protocol.ShardID) {
 	s := &t.shards[id]
-	t.set(s, hosted)
+	t.setPhase(s, hosted)
 	s.from = 0
 	if s.known {
 		t.publish(id)
@@ -169,7 +173,7 @@ func (t *table) hosted(id protocol.ShardID) {
 
 func (t *table) publish(id protocol.ShardID) {
 	for _, n := range t.members.registered() {
-		t.outbox.homes.add(n, id)
+		t.outbox.homes.addItem(n, id)
 	}
 }
 
@@ -188,14 +192,14 @@ func (t *table) publishServed() {
 func (t *table) answerWaiters(id protocol.ShardID) {
 	s := &t.shards[id]
 	for _, n := range s.waiters {
-		t.outbox.homes.add(n, id)
+		t.outbox.homes.addItem(n, id)
 	}
 	s.waiters = nil
 }
 
-// unhome frees a shard. All writes and orders under its token are void.
-func (t *table) unhome(s *shard) {
-	t.set(s, free)
+// releaseHome frees a shard. All writes and orders under its token are void.
+func (t *table) releaseHome(s *shard) {
+	t.setPhase(s, free)
 	s.home, s.from = 0, 0
 	t.dirty = true
 }

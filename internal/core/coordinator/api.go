@@ -5,7 +5,6 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -63,13 +62,10 @@ type Config struct {
 	// RetryWrite is the wait before a read or write of unknown outcome is made again.
 	// Default: 50 ms.
 	RetryWrite time.Duration
-
-	// Mutant is for tests of the checkers and is zero otherwise.
-	Mutant mutant.Kind
 }
 
 // Event is what happens to a Core. Its implementations are the structs below.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Tick reports that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
@@ -135,16 +131,16 @@ type Wanted struct{ Names map[protocol.ShardID]string }
 // Rebalance asks for a look at the balance now.
 type Rebalance struct{}
 
-func (Tick) event()         {}
-func (ViewChanged) event()  {}
-func (LeaseChanged) event() {}
-func (Standing) event()     {}
-func (Received) event()     {}
-func (WriteDone) event()    {}
-func (ReadDone) event()     {}
-func (Silent) event()       {}
-func (Rebalance) event()    {}
-func (Wanted) event()       {}
+func (Tick) isEvent()         {}
+func (ViewChanged) isEvent()  {}
+func (LeaseChanged) isEvent() {}
+func (Standing) isEvent()     {}
+func (Received) isEvent()     {}
+func (WriteDone) isEvent()    {}
+func (ReadDone) isEvent()     {}
+func (Silent) isEvent()       {}
+func (Rebalance) isEvent()    {}
+func (Wanted) isEvent()       {}
 
 // Result is how a replicated operation ended.
 type Result uint8
@@ -174,7 +170,7 @@ func (e *Effects) Reset() {
 }
 
 // Effect is one thing to do. Its implementations are the structs below.
-type Effect interface{ effect() }
+type Effect interface{ isEffect() }
 
 // Send is a message for the region of a node. A message for this node goes to the shell's
 // own region core, without the network. Delivery is not guaranteed.
@@ -211,10 +207,10 @@ type Read struct {
 // member with fewer working links; with equal counts, that of the junior member.
 type Yield struct{ Subject gossip.NodeID }
 
-func (Send) effect()  {}
-func (Write) effect() {}
-func (Read) effect()  {}
-func (Yield) effect() {}
+func (Send) isEffect()  {}
+func (Write) isEffect() {}
+func (Read) isEffect()  {}
+func (Yield) isEffect() {}
 
 // TraceEvent is one line for logs, metrics and explain. Cores do not log.
 type TraceEvent struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
-	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -74,9 +73,9 @@ func draw(seed uint64) plan {
 }
 
 // runSeed lets the faults rage for a while, heals, and expects life.
-func runSeed(seed uint64, m mutant.Kind, loud bool) *world {
-	p := draw(seed)
-	p.mutant = m
+func runSeed(seed uint64, loud bool) *world { return runPlan(seed, draw(seed), loud) }
+
+func runPlan(seed uint64, p plan, loud bool) *world {
 	w := newWorld(seed, p)
 	w.loud = loud
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -264,7 +263,7 @@ func (w *world) isolate(n *node, after time.Duration) {
 
 func TestCampaign(t *testing.T) {
 	if *replay != 0 {
-		w := runSeed(*replay, mutant.Kind{}, true)
+		w := runSeed(*replay, true)
 		fmt.Println(w.tail(100000))
 		if w.check.err != nil {
 			t.Fatal(w.check.err)
@@ -274,7 +273,7 @@ func TestCampaign(t *testing.T) {
 	marks := map[string]int{}
 	steps, sent, done, dropped, bad := 0, 0, 0, 0, 0
 	for seed := range uint64(seedsNow()) {
-		w := runSeed(seed+1, mutant.Kind{}, false)
+		w := runSeed(seed+1, false)
 		steps, sent, done, dropped = steps+w.steps, sent+w.check.sent, done+w.check.done, dropped+w.check.dropped
 		for k, v := range w.check.marks {
 			marks[k] += v
@@ -303,7 +302,7 @@ func TestCampaign(t *testing.T) {
 // One seed, one run: what differs between two of them would never be found again.
 func TestRunsRepeat(t *testing.T) {
 	for seed := range uint64(20) {
-		a, b := runSeed(seed+1, mutant.Kind{}, true), runSeed(seed+1, mutant.Kind{}, true)
+		a, b := runSeed(seed+1, true), runSeed(seed+1, true)
 		if !slices.Equal(a.lines, b.lines) {
 			t.Errorf("seed %d runs differently the second time", seed+1)
 		}

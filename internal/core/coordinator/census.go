@@ -83,13 +83,13 @@ func (cn *census) readState() {
 
 // widen asks members that are new to the census, and drops those that have left the view.
 func (cn *census) widen() {
-	if cn.table.surveyed || cn.cfg.Mutant.Is("takeover without census") {
+	if cn.table.surveyed {
 		return
 	}
 	gone := func(n gossip.NodeID) bool { return cn.view.Member(n) == nil }
 	cn.pending = slices.DeleteFunc(cn.pending, gone)
 	for _, m := range cn.view.WithRole(cn.cfg.Role) {
-		if p := cn.members.peer(m.ID); !p.asked {
+		if p := cn.members.peerOf(m.ID); !p.asked {
 			p.asked = true
 			cn.pending = append(cn.pending, m.ID)
 			cn.sendCensus(m.ID, false)
@@ -100,7 +100,7 @@ func (cn *census) widen() {
 func (cn *census) sendCensus(to gossip.NodeID, probe bool) {
 	m := &protocol.CensusRequest{Head: cn.head(), Role: cn.cfg.Role}
 	m.Probe = probe
-	cn.send(to, m)
+	cn.sendMessage(to, m)
 }
 
 // repeatRequests asks the members that have not reported again.
@@ -125,7 +125,7 @@ func (cn *census) readDone(ev ReadDone) (higher gossip.Epoch, overtaken bool) {
 	}
 	cn.read = true
 	cn.stored = make(map[protocol.ShardID]protocol.Record, len(ev.Records))
-	cn.trace(TraceRead, 0, cn.termToken(), "")
+	cn.traceEvent(TraceRead, 0, cn.termToken(), "")
 	for _, r := range ev.Records {
 		if int(r.Shard) >= len(cn.table.shards) {
 			continue
@@ -134,7 +134,7 @@ func (cn *census) readDone(ev ReadDone) (higher gossip.Epoch, overtaken bool) {
 			continue // forged: the census finds what lives
 		}
 		if cn.forged(r.Token) {
-			cn.trace(TraceFar, r.Home, cn.termToken(), "record with a token that was not given out")
+			cn.traceEvent(TraceFar, r.Home, cn.termToken(), "record with a token that was not given out")
 			continue
 		}
 		if r.Token.Term > cn.view.Epoch {
@@ -158,18 +158,18 @@ func (cn *census) readDone(ev ReadDone) (higher gossip.Epoch, overtaken bool) {
 // noteStored compares the stored OR-sets with the view.
 func (cn *census) noteStored(regions, proxies []gossip.NodeID) {
 	for _, n := range slices.Concat(regions, proxies) {
-		if cn.table.list(n); cn.view.Member(n) == nil {
+		if cn.table.noteListed(n); cn.view.Member(n) == nil {
 			cn.writes.noteGone(n)
 		}
 	}
 }
 
-// serve allows answers with a claimed home, unless a higher token is on record.
-func (cn *census) serve(cl claim) {
+// serveClaim allows answers with a claimed home, unless a higher token is on record.
+func (cn *census) serveClaim(cl claim) {
 	cn.table.adoptRecord(protocol.Record{Shard: cl.shard, Home: cl.node, Token: cl.token})
 	s := &cn.table.shards[cl.shard]
 	if cl.state == protocol.ClaimHosted && s.home == cl.node && s.token == cl.token && !cn.stoppedSince(cl) {
-		cn.table.set(s, claimed)
+		cn.table.setPhase(s, claimed)
 		cn.table.answerWaiters(cl.shard)
 	}
 }
@@ -178,7 +178,7 @@ func (cn *census) serve(cl claim) {
 func (cn *census) unserve(st claim) {
 	cn.stops = append(cn.stops, st)
 	if s := &cn.table.shards[st.shard]; s.phase == claimed && s.home == st.node && !st.token.Less(s.token) {
-		cn.table.set(s, recorded)
+		cn.table.setPhase(s, recorded)
 	}
 }
 
@@ -199,7 +199,7 @@ func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (high
 		}
 		noted := claim{from, cl.Shard, cl.Token, cl.State, cl.To}
 		cn.claims = append(cn.claims, noted)
-		cn.serve(noted)
+		cn.serveClaim(noted)
 	}
 	for _, h := range m.Held {
 		if int(h.Shard) < len(cn.table.shards) {
@@ -216,20 +216,14 @@ func (cn *census) finishCensus() {
 	}
 	cn.table.surveyed, cn.dirty = true, true
 	// Homes published from here on supersede homes served on a single claim.
-	cn.next()
-	cn.trace(TraceCensus, 0, cn.termToken(), "")
+	cn.nextToken()
+	cn.traceEvent(TraceCensus, 0, cn.termToken(), "")
 	for i := range cn.table.shards {
-		if p := cn.table.shards[i].phase; (p == recorded || p == claimed) && !cn.cfg.Mutant.Is("takeover without census") {
-			cn.table.unhome(&cn.table.shards[i])
+		if p := cn.table.shards[i].phase; p == recorded || p == claimed {
+			cn.table.releaseHome(&cn.table.shards[i])
 		}
 	}
 	cn.adoptClaims()
-	for i := range cn.table.shards {
-		if s := &cn.table.shards[i]; s.phase == recorded || s.phase == claimed {
-			// Only with the mutant.
-			cn.table.set(s, hosted)
-		}
-	}
 	cn.resumeMoves()
 	cn.table.publishServed()
 	cn.claims, cn.stops, cn.held, cn.stored = nil, nil, nil, nil
@@ -245,7 +239,7 @@ func (cn *census) adoptClaims() {
 	for _, cl := range claims {
 		s := &cn.table.shards[cl.shard]
 		if s.phase != free {
-			cn.table.strays.list = append(cn.table.strays.list, stray{cl.node, cl.shard, cl.token})
+			cn.table.strays.list = append(cn.table.strays.list, staleClaim{cl.node, cl.shard, cl.token})
 			kind := TraceClaimStale
 			if cl.state == protocol.ClaimHosted && s.phase == hosted && s.home != cl.node {
 				// Promises and leases prevent this, unless a proof of death was wrong.
@@ -254,7 +248,7 @@ func (cn *census) adoptClaims() {
 			cn.traceShard(kind, cl.shard, cl.node, cl.token, "another home has a higher token")
 			continue
 		}
-		cn.adopt(s, cl)
+		cn.adoptClaim(s, cl)
 		if r := cn.stored[cl.shard]; r.Home != cl.node || r.Token != cl.token {
 			cn.writes.rewrite = append(cn.writes.rewrite, protocol.Record{
 				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated, Moves: s.moves, Since: s.since})
@@ -268,24 +262,21 @@ func (cn *census) adoptClaims() {
 	}
 }
 
-func (cn *census) adopt(s *shard, cl claim) {
+func (cn *census) adoptClaim(s *shard, cl claim) {
 	s.home, s.token, s.known = cl.node, cl.token, true
 	cn.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
 	if cl.state == protocol.ClaimStopping {
 		// A predecessor ordered the stop. Repeat the order, so that this term sees its end.
-		s.move, s.target = cn.next(), cl.to
+		s.move, s.target = cn.nextToken(), cl.to
 		cn.table.handOff(cl.shard)
 		return
 	}
-	cn.table.set(s, hosted)
+	cn.table.setPhase(s, hosted)
 }
 
 // stoppedSince reports whether the claim's own node has promised since that the
 // shard does not run there.
 func (cn *census) stoppedSince(cl claim) bool {
-	if cn.cfg.Mutant.Is("Stopped forgotten in the census") {
-		return false
-	}
 	return slices.ContainsFunc(cn.stops, func(st claim) bool {
 		return st.node == cl.node && st.shard == cl.shard && !st.token.Less(cl.token)
 	})

@@ -124,7 +124,7 @@ func (c *checker) all() {
 			c.office(n)
 		}
 	}
-	if c.w.plan.mutant.String() != "" {
+	if c.w.plan.outside {
 		return
 	}
 	for _, n := range c.w.nodes {

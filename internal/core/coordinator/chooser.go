@@ -20,8 +20,8 @@ type chooser struct {
 	settled bool
 }
 
-// enough reports whether the minimum numbers of members are here, or were once.
-func (ch *chooser) enough(st *strategy.State) bool {
+// enoughMembers reports whether the minimum numbers of members are here, or were once.
+func (ch *chooser) enoughMembers(st *strategy.State) bool {
 	n := 0
 	for i := range st.Regions {
 		if st.Regions[i].Eligible() {
@@ -42,8 +42,8 @@ func (ch *chooser) membersUp() (n int) {
 	return n
 }
 
-// ask has the strategy name a region, and validates the answer.
-func (ch *chooser) ask(st *strategy.State, id protocol.ShardID) gossip.NodeID {
+// askStrategy has the strategy name a region, and validates the answer.
+func (ch *chooser) askStrategy(st *strategy.State, id protocol.ShardID) gossip.NodeID {
 	var requester gossip.NodeID
 	if w := ch.shards[id].waiters; len(w) > 0 {
 		requester = w[0]
@@ -58,7 +58,7 @@ func (ch *chooser) ask(st *strategy.State, id protocol.ShardID) gossip.NodeID {
 // state builds what the strategy sees.
 func (ch *chooser) state() *strategy.State {
 	st := ch.places()
-	ch.count(st)
+	ch.countShards(st)
 	return st
 }
 
@@ -81,8 +81,8 @@ func (ch *chooser) places() *strategy.State {
 	return st
 }
 
-// count adds where the shards are.
-func (ch *chooser) count(st *strategy.State) {
+// countShards adds where the shards are.
+func (ch *chooser) countShards(st *strategy.State) {
 	st.Moving, st.Moved = 0, map[protocol.ShardID]strategy.Moved{}
 	index := map[gossip.NodeID]int{}
 	for i := range st.Regions {
@@ -97,7 +97,7 @@ func (ch *chooser) count(st *strategy.State) {
 		if m := s.movedLately(ch.now, ch.cfg.Calm); m.Times > 0 {
 			st.Moved[protocol.ShardID(i)] = m
 		}
-		if at, ok := index[s.place()]; ok {
+		if at, ok := index[s.countedAt()]; ok {
 			st.Regions[at].Shards = append(st.Regions[at].Shards, protocol.ShardID(i))
 		}
 	}

@@ -87,15 +87,15 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.now, c.out = now, out
 	switch ev := ev.(type) {
 	case Tick:
-		c.tick()
+		c.stepTick()
 	case ViewChanged:
 		c.viewChanged(ev.View)
 	case LeaseChanged:
 		c.lease, c.dirty = ev.Valid, true
 	case Standing:
-		c.standing(ev)
+		c.onStanding(ev)
 	case Received:
-		c.received(ev)
+		c.onReceived(ev)
 	case WriteDone:
 		c.writeDone(ev)
 	case ReadDone:
@@ -108,13 +108,13 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.wanted = ev.Names
 		c.table.rebalance()
 	}
-	c.settle()
+	c.concludeStep()
 	c.out = nil
 }
 
-// settle does what follows from the event: shards that can be placed are placed,
+// concludeStep does what follows from the event: shards that can be placed are placed,
 // leaving members are relieved, and what gathered goes out.
-func (c *Core) settle() {
+func (c *Core) concludeStep() {
 	if c.term == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (c *Core) settle() {
 		// The last order was obeyed or taken back, and only its acknowledgement was lost.
 		c.members.unanswered(nil)
 	}
-	c.table.place()
+	c.table.placeFree()
 	c.table.relieve()
 	c.table.renew()
 	c.table.tellDrained()

@@ -21,5 +21,5 @@
 //
 // The package's tests run it, with the region core, through a small world of
 // faults: go test -run TestCampaign -seeds 10000, -replay seed for one with its
-// log. Planted bugs are caught by TestMutantsAreCaught.
+// log.
 package coordinator

@@ -29,9 +29,7 @@ type election struct {
 func (e *election) viewChanged(v *gossip.View) {
 	e.view = v
 	e.presumed = protocol.Presumed(v, e.declined, e.presumed)
-	if e.declined = nil; e.cfg.Mutant.Is("declined for good") {
-		e.declined = slices.DeleteFunc(slices.Clone(e.presumed), func(d protocol.Decliner) bool { return d.Node == e.cfg.Self })
-	}
+	e.declined = nil
 	if early := v.Epoch <= e.cfg.DeclinedIn; early || e.refused || e.cfg.Reluctant {
 		e.declined = append(e.declined, protocol.Decliner{Node: e.cfg.Self, Missing: early})
 	}

@@ -26,8 +26,8 @@ type env struct {
 	dirty bool
 }
 
-// next draws the next token or stamp of this term.
-func (v *env) next() protocol.Token {
+// nextToken draws the next token or stamp of this term.
+func (v *env) nextToken() protocol.Token {
 	v.seq++
 	return protocol.Token{Term: v.term, Seq: v.seq}
 }
@@ -36,7 +36,7 @@ func (v *env) head() protocol.Head {
 	return protocol.Head{Type: v.cfg.Type, Term: v.term, View: v.view.Epoch, Seq: v.seq}
 }
 
-func (v *env) send(to gossip.NodeID, m protocol.Message) {
+func (v *env) sendMessage(to gossip.NodeID, m protocol.Message) {
 	v.out.Do = append(v.out.Do, Send{To: to, Msg: m})
 }
 
@@ -46,7 +46,7 @@ func (v *env) far(from gossip.NodeID, term gossip.Epoch, what string) bool {
 	if v.view == nil || !term.FarBeyond(v.view.Epoch) {
 		return false
 	}
-	v.trace(TraceFar, from, v.termToken(), what+" with the term "+term.String())
+	v.traceEvent(TraceFar, from, v.termToken(), what+" with the term "+term.String())
 	return true
 }
 
@@ -61,7 +61,7 @@ func (v *env) forgedIn(m protocol.Message) (found bool) {
 	return found
 }
 
-func (v *env) trace(kind string, n gossip.NodeID, t protocol.Token, detail string) {
+func (v *env) traceEvent(kind string, n gossip.NodeID, t protocol.Token, detail string) {
 	v.out.Trace = append(v.out.Trace, TraceEvent{Kind: kind, Node: n, Token: t, Detail: detail})
 }
 

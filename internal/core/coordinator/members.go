@@ -43,8 +43,8 @@ type members struct {
 	owing bool
 }
 
-// peer returns the entry of a member and creates it if missing.
-func (ms *members) peer(n gossip.NodeID) *peer {
+// peerOf returns the entry of a member and creates it if missing.
+func (ms *members) peerOf(n gossip.NodeID) *peer {
 	p := ms.peers[n]
 	if p == nil {
 		p = &peer{}
@@ -68,7 +68,7 @@ func (ms *members) registered() []gossip.NodeID {
 // noteRegistration notes a region or proxy. It returns false, and replies with the difference, if the
 // member's settings are not ours. fresh is set if it had not registered in this form.
 func (ms *members) noteRegistration(from gossip.NodeID, hosts bool, settings *protocol.Settings) (agreed, fresh bool) {
-	p := ms.peer(from)
+	p := ms.peerOf(from)
 	if !ms.agrees(from, p, settings) {
 		return false, false
 	}
@@ -79,7 +79,7 @@ func (ms *members) noteRegistration(from gossip.NodeID, hosts bool, settings *pr
 		return true, false
 	}
 	p.registered, p.hosts, ms.dirty = true, hosts, true
-	ms.trace(TraceRegistered, from, ms.termToken(), "")
+	ms.traceEvent(TraceRegistered, from, ms.termToken(), "")
 	return true, true
 }
 
@@ -91,7 +91,7 @@ func (ms *members) agrees(from gossip.NodeID, p *peer, settings *protocol.Settin
 	if conflict != p.refused {
 		p.refused = conflict
 		if conflict != (protocol.Conflict{}) {
-			ms.trace(TraceRefused, from, ms.termToken(), conflict.String())
+			ms.traceEvent(TraceRefused, from, ms.termToken(), conflict.String())
 		}
 	}
 	if conflict == (protocol.Conflict{}) {
@@ -99,7 +99,7 @@ func (ms *members) agrees(from gossip.NodeID, p *peer, settings *protocol.Settin
 		return true
 	}
 	p.registered = false
-	ms.send(from, &protocol.RegisterRefused{Head: ms.head(), Conflict: conflict.Swap()})
+	ms.sendMessage(from, &protocol.RegisterRefused{Head: ms.head(), Conflict: conflict.Swap()})
 	return false
 }
 
@@ -108,7 +108,7 @@ func (ms *members) agrees(from gossip.NodeID, p *peer, settings *protocol.Settin
 func (ms *members) compareMessages(from gossip.NodeID, p *peer, theirs protocol.Shapes) {
 	differ := ms.cfg.Messages.Compare(theirs)
 	if differ != "" && differ != p.messages {
-		ms.trace(TraceMessages, from, ms.termToken(), differ)
+		ms.traceEvent(TraceMessages, from, ms.termToken(), differ)
 	}
 	p.messages = differ
 }
@@ -142,7 +142,7 @@ func (ms *members) dropGone() []gossip.NodeID {
 
 // answered notes that an order reached the member.
 func (ms *members) answered(from gossip.NodeID) {
-	if p := ms.peer(from); p.owed != 0 {
+	if p := ms.peerOf(from); p.owed != 0 {
 		p.owed, ms.dirty = 0, true
 	}
 }
@@ -166,7 +166,7 @@ func (ms *members) unanswered(nodes []gossip.NodeID) {
 			p.owed = ms.now
 		case ms.now.Sub(p.owed) >= ms.cfg.RemoveAfter && (p.yielded == 0 || ms.now.Sub(p.yielded) >= ms.cfg.RemoveAfter):
 			p.yielded = ms.now
-			ms.trace(TraceYield, n, ms.termToken(), "")
+			ms.traceEvent(TraceYield, n, ms.termToken(), "")
 			ms.out.Do = append(ms.out.Do, Yield{Subject: n})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -44,7 +45,7 @@ func (t *table) startMove(st *strategy.State, id protocol.ShardID) bool {
 		return false
 	}
 	owner.Shards = slices.DeleteFunc(owner.Shards, func(x protocol.ShardID) bool { return x == id })
-	target := t.chooser.ask(st, id)
+	target := t.chooser.askStrategy(st, id)
 	if target == 0 || target == s.home {
 		owner.Shards = append(owner.Shards, id)
 		return false
@@ -58,13 +59,13 @@ func (t *table) startMove(st *strategy.State, id protocol.ShardID) bool {
 // beginMove closes the routes to a hosted shard.
 func (t *table) beginMove(id protocol.ShardID, target gossip.NodeID) {
 	s := &t.shards[id]
-	t.set(s, closing)
-	s.move, s.target, s.sent = t.next(), target, t.now
+	t.setPhase(s, closing)
+	s.move, s.target, s.sent = t.nextToken(), target, t.now
 	s.deadline = t.now.Add(t.cfg.BeginTimeout)
 	s.closers = t.members.routers()
 	t.traceShard(TraceMove, id, target, s.move, "")
 	for _, n := range s.closers {
-		t.outbox.begins.add(n, id)
+		t.outbox.begins.addItem(n, id)
 	}
 }
 
@@ -101,11 +102,11 @@ func (t *table) closed(snap *snapshot, id protocol.ShardID) {
 // former home that has begun to stop then keeps the state, and may get the shard back.
 func (t *table) retarget(snap *snapshot, id protocol.ShardID) {
 	s, st := &t.shards[id], snap.of(&t.chooser)
-	was := s.place()
-	if s.target = t.chooser.ask(st, id); s.target == s.home {
+	was := s.countedAt()
+	if s.target = t.chooser.askStrategy(st, id); s.target == s.home {
 		s.target = 0
 	}
-	snap.placed(id, was, s.place())
+	snap.placed(id, was, s.countedAt())
 	t.traceShard(TraceRetarget, id, s.target, s.move, "")
 }
 
@@ -114,40 +115,40 @@ func (t *table) retarget(snap *snapshot, id protocol.ShardID) {
 func (t *table) turnLost(snap *snapshot, id protocol.ShardID) {
 	if s := &t.shards[id]; s.phase == stopping && s.target != 0 && t.view.Member(s.target) == nil {
 		t.retarget(snap, id)
-		t.turn(id)
+		t.redirectState(id)
 	}
 }
 
-// turn orders the owner to send the state to a home named after the order to stop.
+// redirectState orders the owner to send the state to a home named after the order to stop.
 // If the shard has already stopped, the owner keeps the state and stops it again.
 // Only an answer to this order counts; otherwise the state might be left at a node that
 // the coordinator does not ask.
-func (t *table) turn(id protocol.ShardID) {
-	t.shards[id].turned = t.next().Seq
+func (t *table) redirectState(id protocol.ShardID) {
+	t.shards[id].turned = t.nextToken().Seq
 	t.handOff(id)
 }
 
 func (t *table) handOff(id protocol.ShardID) {
 	s := &t.shards[id]
-	t.set(s, stopping)
+	t.setPhase(s, stopping)
 	s.sent, s.deadline = t.now, t.now.Add(t.cfg.StopTimeout+stopGrace)
 	t.traceShard(TraceHandOff, id, s.home, s.token, "")
-	t.outbox.handoffs.add(s.home, id)
+	t.outbox.handoffs.addItem(s.home, id)
 }
 
 // cancel calls off a move that has exceeded its time-out.
 func (t *table) cancel(id protocol.ShardID) {
 	s := &t.shards[id]
-	stamp := t.next()
+	stamp := t.nextToken()
 	t.traceShard(TraceCancel, id, s.home, s.move, "in phase "+s.phase.String())
 	if s.phase == closing {
-		t.hosted(id)
+		t.publishHome(id)
 		return
 	}
 	s.asked = stamp.Seq
-	t.set(s, asking)
+	t.setPhase(s, asking)
 	s.sent = t.now
-	t.outbox.hosts.add(s.home, id)
+	t.outbox.hosts.addItem(s.home, id)
 }
 
 // onShardStopped handles the promise of a node that a shard has stopped there. Only that of the
@@ -163,13 +164,14 @@ func (t *table) onShardStopped(from gossip.NodeID, m *protocol.Stopped, st proto
 	}
 	if s.home != from || st.Token.Less(s.token) {
 		t.traceShard(TraceStale, st.Shard, from, st.Token, "Stopped of an earlier allocation")
-		if !t.cfg.Mutant.Is("ShardStopped matched without token") {
-			return
-		}
+		return
+	}
+	if assert.Enabled {
+		s.assertNewestState(st)
 	}
 	t.traceShard(TraceStopped, st.Shard, from, st.Token, "in phase "+s.phase.String())
 	inOrder, target := s.phase == stopping || s.phase == asking, s.target
-	t.unhome(s)
+	t.releaseHome(s)
 	s.prefer, s.known = target, true
 	if inOrder {
 		s.from = from

@@ -60,11 +60,11 @@ func newNode(w *world, id gossip.NodeID, host bool) *node {
 		n.roles = []string{"backend"}
 		cfg := w.plan.coordinator
 		cfg.Self, cfg.Type, cfg.Role, cfg.Shards = id, typeName, "backend", w.plan.shards
-		cfg.Strategy, cfg.MinMembers, cfg.Mutant = w.plan.strategy, w.plan.minMembers, w.plan.mutant
+		cfg.Strategy, cfg.MinMembers = w.plan.strategy, w.plan.minMembers
 		n.coord = coordinator.New(cfg)
 	}
 	n.rc = region.Config{
-		Self: id, Type: typeName, Role: "backend", Shards: w.plan.shards, Hosts: host, Mutant: w.plan.mutant, Capacity: uint32(id % 3),
+		Self: id, Type: typeName, Role: "backend", Shards: w.plan.shards, Hosts: host, Capacity: uint32(id % 3),
 		Resend: 20 * time.Millisecond, Retry: 10 * time.Millisecond, RetryMax: 80 * time.Millisecond,
 	}
 	n.reg = region.New(n.rc, n.floors)
@@ -191,7 +191,7 @@ func (n *node) stepRegion(ev region.Event) {
 		n.w.check.trace(n, t.Kind)
 	}
 	for _, e := range out.Do {
-		n.effect(e)
+		n.isEffect(e)
 	}
 	reg := n.reg
 	if d := reg.Deadline(); d != n.rTick && d != clock.Never {
@@ -205,7 +205,7 @@ func (n *node) stepRegion(ev region.Event) {
 	}
 }
 
-func (n *node) effect(e region.Effect) {
+func (n *node) isEffect(e region.Effect) {
 	switch e := e.(type) {
 	case region.Send:
 		n.w.send(n.id, e.To, e.Msg)

@@ -27,12 +27,12 @@ func (c *Core) viewChanged(v *gossip.View) {
 	held := c.held
 	c.held = nil
 	for _, r := range held {
-		c.received(r)
+		c.onReceived(r)
 	}
 }
 
-// standing records which candidates have declined: this node may be elected now.
-func (c *Core) standing(ev Standing) {
+// onStanding records which candidates have declined: this node may be elected now.
+func (c *Core) onStanding(ev Standing) {
 	c.election.refused = ev.Refused
 	if c.term != 0 && ev.Term > c.term && !c.far(c.cfg.Self, ev.Term, "Standing") {
 		c.overtaken(ev.Term)
@@ -87,7 +87,7 @@ func (c *Core) takeOffice() {
 	c.table.makeShards(c.cfg.Shards)
 	c.members.peers = map[gossip.NodeID]*peer{}
 	c.nextRebalance = c.now.Add(c.cfg.Rebalance)
-	c.trace(TraceOffice, 0, c.termToken(), "")
+	c.traceEvent(TraceOffice, 0, c.termToken(), "")
 	c.census.startCensus()
 }
 
@@ -95,7 +95,7 @@ func (c *Core) leaveOffice(why string) {
 	if c.term == 0 {
 		return
 	}
-	c.trace(TraceOfficeLeft, 0, c.termToken(), why)
+	c.traceEvent(TraceOfficeLeft, 0, c.termToken(), why)
 	c.term, c.dirty = 0, false
 	c.reset()
 }
@@ -108,14 +108,14 @@ func (c *Core) overtaken(higher gossip.Epoch) {
 	c.settleOffice()
 }
 
-// received holds early messages, rejects those from outside or with impossible
+// onReceived holds early messages, rejects those from outside or with impossible
 // terms, and dispatches the rest. A message with a term above this node's view that does
 // not wait for a later view is forged. To obey it would leave the type without a
 // coordinator until views have caught up with that term.
-func (c *Core) received(r Received) {
+func (c *Core) onReceived(r Received) {
 	h := r.Msg.Header()
 	if c.view == nil || h.View > c.view.Epoch {
-		c.hold(r)
+		c.holdEarly(r)
 		return
 	}
 	if c.term == 0 {
@@ -123,11 +123,11 @@ func (c *Core) received(r Received) {
 		return
 	}
 	if c.view.Member(r.From) == nil {
-		c.trace(TraceStale, r.From, c.termToken(), protocol.Name(r.Msg)+" from outside the view")
+		c.traceEvent(TraceStale, r.From, c.termToken(), protocol.Name(r.Msg)+" from outside the view")
 		return
 	}
 	if newest := protocol.NewestTerm(r.Msg); newest > c.view.Epoch {
-		c.trace(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with the term "+newest.String())
+		c.traceEvent(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with the term "+newest.String())
 		return
 	}
 	if h.Term > c.term {
@@ -135,10 +135,10 @@ func (c *Core) received(r Received) {
 		return
 	}
 	if c.forgedIn(r.Msg) {
-		c.trace(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with a token that was not given out")
+		c.traceEvent(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with a token that was not given out")
 		return
 	}
-	c.dispatch(r.From, r.Msg)
+	c.dispatchMessage(r.From, r.Msg)
 }
 
 // decline replies to regions that take this node for the coordinator: it is none in this
@@ -152,29 +152,29 @@ func (c *Core) decline(r Received) {
 
 func (c *Core) sayDeclined(to gossip.NodeID) {
 	if d, ok := c.election.ownDecline(); ok {
-		c.send(to, &protocol.Declined{Head: c.head(), Missing: d.Missing})
+		c.sendMessage(to, &protocol.Declined{Head: c.head(), Missing: d.Missing})
 	}
 }
 
 const heldMax = 1024
 
-// hold keeps a message until our view has caught up with its sender's: in a
+// holdEarly keeps a message until our view has caught up with its sender's: in a
 // takeover, regions often receive the new view before the new coordinator does.
-func (c *Core) hold(r Received) {
+func (c *Core) holdEarly(r Received) {
 	if len(c.held) < heldMax {
 		c.held = append(c.held, r)
 	}
 }
 
-func (c *Core) dispatch(from gossip.NodeID, m protocol.Message) {
+func (c *Core) dispatchMessage(from gossip.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Register:
 		// A region that is registered under this term has received all published homes.
-		if c.register(from, m.Hosts, &m.Settings, m.Term != c.term) {
-			c.send(from, &protocol.RegisterAck{Head: c.head()})
+		if c.registerMember(from, m.Hosts, &m.Settings, m.Term != c.term) {
+			c.sendMessage(from, &protocol.RegisterAck{Head: c.head()})
 		}
 	case *protocol.GetHome:
-		if c.register(from, m.Hosts, &m.Settings, false) {
+		if c.registerMember(from, m.Hosts, &m.Settings, false) {
 			c.table.getHome(from, m.Shards)
 		}
 	case *protocol.ShardsHosted:
@@ -195,11 +195,11 @@ func (c *Core) dispatch(from gossip.NodeID, m protocol.Message) {
 	}
 }
 
-// register notes a region or proxy. A new one, or one that has lost its routes,
+// registerMember notes a region or proxy. A new one, or one that has lost its routes,
 // receives the homes of all served shards. It also takes part in the moves that are
-// closing routes, since it may hold routes of an earlier coordinator. register returns
+// closing routes, since it may hold routes of an earlier coordinator. It returns
 // false if the member's settings are not ours.
-func (c *Core) register(from gossip.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
+func (c *Core) registerMember(from gossip.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
 	agreed, fresh := c.members.noteRegistration(from, hosts, settings)
 	if fresh {
 		c.writes.noteRegistered(from, hosts, !c.members.findable(from))
@@ -212,9 +212,9 @@ func (c *Core) register(from gossip.NodeID, hosts bool, settings *protocol.Setti
 }
 
 func (c *Core) censusReport(from gossip.NodeID, m *protocol.CensusReport) {
-	if !c.register(from, m.Hosts, &m.Settings, false) {
+	if !c.registerMember(from, m.Hosts, &m.Settings, false) {
 		// Its shards count all the same: they run there, and must not run elsewhere.
-		c.members.peer(from).foreign = len(m.Claims) > 0
+		c.members.peerOf(from).foreign = len(m.Claims) > 0
 	}
 	if higher := c.census.noteReport(from, m); higher != 0 {
 		c.overtaken(higher)
@@ -242,7 +242,7 @@ func (c *Core) writeDone(ev WriteDone) {
 	case ev.Result == Fenced && !c.far(0, ev.Higher, "fence"):
 		c.overtaken(ev.Higher)
 	default:
-		c.trace(TraceWriteUnknown, 0, c.termToken(), "")
+		c.traceEvent(TraceWriteUnknown, 0, c.termToken(), "")
 		c.writes.retryLater(w)
 	}
 }
@@ -253,7 +253,7 @@ func (c *Core) onStopped(from gossip.NodeID, m *protocol.Stopped) {
 		if int(st.Shard) >= len(c.table.shards) {
 			continue
 		}
-		c.outbox.acks.add(from, st)
+		c.outbox.acks.addItem(from, st)
 		c.table.strays.confirmStopped(from, st)
 		if c.table.surveyed {
 			c.table.onShardStopped(from, m, st)
@@ -269,17 +269,17 @@ func (c *Core) dropGone() {
 	c.table.dropGone()
 	for _, n := range c.members.dropGone() {
 		c.writes.noteGone(n)
-		c.trace(TraceGone, n, c.termToken(), "")
+		c.traceEvent(TraceGone, n, c.termToken(), "")
 	}
 }
 
 // drainRequest takes all shards from a member, immediately and in bulk. It answers each
 // repeated request with the progress.
 func (c *Core) drainRequest(from gossip.NodeID) {
-	p := c.members.peer(from)
+	p := c.members.peerOf(from)
 	if !p.draining {
 		p.draining = true
-		c.trace(TraceDrain, from, c.termToken(), "")
+		c.traceEvent(TraceDrain, from, c.termToken(), "")
 	}
 	p.drainAnswered = false
 	c.sound()

@@ -33,7 +33,7 @@ type batch[T comparable] struct {
 	items map[gossip.NodeID][]T
 }
 
-func (b *batch[T]) add(n gossip.NodeID, item T) {
+func (b *batch[T]) addItem(n gossip.NodeID, item T) {
 	if b.items == nil {
 		b.items = map[gossip.NodeID][]T{}
 	}
@@ -43,8 +43,8 @@ func (b *batch[T]) add(n gossip.NodeID, item T) {
 	b.items[n] = append(b.items[n], item)
 }
 
-// drain hands out the lists in the order of the nodes, in pieces, each item once.
-func drain[T comparable, M any](b *batch[T], entry func(gossip.NodeID, T) (M, bool), send func(gossip.NodeID, []M)) {
+// drainBatch hands out the lists in the order of the nodes, in pieces, each item once.
+func drainBatch[T comparable, M any](b *batch[T], entry func(gossip.NodeID, T) (M, bool), send func(gossip.NodeID, []M)) {
 	slices.Sort(b.nodes)
 	for _, n := range b.nodes {
 		seen := make(map[T]bool, len(b.items[n]))
@@ -69,21 +69,21 @@ func drain[T comparable, M any](b *batch[T], entry func(gossip.NodeID, T) (M, bo
 
 // sendAll turns what has gathered into messages.
 func (o *outbox) sendAll() {
-	drain(&o.acks, func(_ gossip.NodeID, st protocol.ShardToken) (protocol.ShardToken, bool) { return st, true },
+	drainBatch(&o.acks, func(_ gossip.NodeID, st protocol.ShardToken) (protocol.ShardToken, bool) { return st, true },
 		func(n gossip.NodeID, list []protocol.ShardToken) {
-			o.send(n, &protocol.StoppedAck{Head: o.head(), Shards: list})
+			o.sendMessage(n, &protocol.StoppedAck{Head: o.head(), Shards: list})
 		})
-	drain(&o.begins, o.beginEntry, func(n gossip.NodeID, list []protocol.ShardToken) {
-		o.send(n, &protocol.Begin{Head: o.orderHead(), Shards: list})
+	drainBatch(&o.begins, o.beginEntry, func(n gossip.NodeID, list []protocol.ShardToken) {
+		o.sendMessage(n, &protocol.Begin{Head: o.orderHead(), Shards: list})
 	})
-	drain(&o.handoffs, o.handOffEntry, func(n gossip.NodeID, list []protocol.HandOffOrder) {
-		o.send(n, &protocol.HandOff{Head: o.orderHead(), Within: o.cfg.StopTimeout, Shards: list})
+	drainBatch(&o.handoffs, o.handOffEntry, func(n gossip.NodeID, list []protocol.HandOffOrder) {
+		o.sendMessage(n, &protocol.HandOff{Head: o.orderHead(), Within: o.cfg.StopTimeout, Shards: list})
 	})
-	drain(&o.hosts, o.hostEntry, func(n gossip.NodeID, list []protocol.HostOrder) {
-		o.send(n, &protocol.HostShards{Head: o.orderHead(), Shards: list})
+	drainBatch(&o.hosts, o.hostEntry, func(n gossip.NodeID, list []protocol.HostOrder) {
+		o.sendMessage(n, &protocol.HostShards{Head: o.orderHead(), Shards: list})
 	})
-	drain(&o.homes, o.homeEntry, func(n gossip.NodeID, list []protocol.Home) {
-		o.send(n, &protocol.Homes{Head: o.head(), Homes: list})
+	drainBatch(&o.homes, o.homeEntry, func(n gossip.NodeID, list []protocol.Home) {
+		o.sendMessage(n, &protocol.Homes{Head: o.head(), Homes: list})
 	})
 	o.probe = false
 }

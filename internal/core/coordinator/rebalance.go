@@ -40,8 +40,8 @@ func (t *table) tellDrained() {
 			continue
 		}
 		p.drainAnswered = true
-		t.trace(TraceDrained, n, t.termToken(), "")
-		t.send(n, &protocol.Drained{Head: t.head(), Left: left})
+		t.traceEvent(TraceDrained, n, t.termToken(), "")
+		t.sendMessage(n, &protocol.Drained{Head: t.head(), Left: left})
 	}
 }
 

@@ -13,9 +13,6 @@ import (
 
 // renew begins such moves. It runs after relieve: a leaving shard gets a new token anyway.
 func (t *table) renew() {
-	if t.cfg.Mutant.Is("tokens are not renewed") {
-		return
-	}
 	if t.renewed || t.view.TokensFrom == 0 || !t.canMove() || t.view.Yields() != nil {
 		return
 	}

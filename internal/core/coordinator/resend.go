@@ -8,7 +8,7 @@ import (
 // waiting reports whether any order is out without an answer.
 func (c *Core) waiting() bool { return c.table.ordersOpen() || len(c.census.pending) > 0 }
 
-func (c *Core) tick() {
+func (c *Core) stepTick() {
 	if c.term == 0 {
 		return
 	}
@@ -64,12 +64,12 @@ func (t *table) resendShard(id protocol.ShardID) {
 	s := &t.shards[id]
 	switch s.phase {
 	case starting, asking:
-		t.outbox.hosts.add(s.home, id)
+		t.outbox.hosts.addItem(s.home, id)
 	case stopping:
-		t.outbox.handoffs.add(s.home, id)
+		t.outbox.handoffs.addItem(s.home, id)
 	case closing:
 		for _, n := range s.closers {
-			t.outbox.begins.add(n, id)
+			t.outbox.begins.addItem(n, id)
 		}
 	}
 }

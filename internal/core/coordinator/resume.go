@@ -97,15 +97,15 @@ func (cn *census) passedOn(h *heldAt) bool {
 // state left behind, the node could end, and a member that joins meanwhile start cold.
 func (cn *census) sendOn(snap *snapshot, h *heldAt) bool {
 	s := &cn.table.shards[h.Shard]
-	target := cn.table.chooser.ask(snap.of(&cn.table.chooser), h.Shard)
+	target := cn.table.chooser.askStrategy(snap.of(&cn.table.chooser), h.Shard)
 	if target == 0 || target == h.node || h.Token.Less(s.token) {
 		return false
 	}
 	s.home, s.token, s.known = h.node, h.Token, true
-	s.move, s.target = cn.next(), target
+	s.move, s.target = cn.nextToken(), target
 	snap.placed(h.Shard, 0, target)
 	cn.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
-	cn.table.turn(h.Shard)
+	cn.table.redirectState(h.Shard)
 	return true
 }
 

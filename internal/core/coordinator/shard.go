@@ -88,8 +88,8 @@ type shard struct {
 // served reports whether requests for the home may be answered.
 func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
 
-// place returns where the shard counts for the strategy.
-func (s *shard) place() gossip.NodeID {
+// countedAt returns where the shard counts for the strategy.
+func (s *shard) countedAt() gossip.NodeID {
 	if s.target != 0 {
 		return s.target
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// stray is a shard that a node claims although another node has it under a higher
+// staleClaim is a shard that a node claims although another node has it under a higher
 // token. The coordinator repeats its order to stop until the node has confirmed it.
-type stray struct {
+type staleClaim struct {
 	node  gossip.NodeID
 	shard protocol.ShardID
 	token protocol.Token
@@ -18,19 +18,19 @@ type stray struct {
 // strays are the orders to stop strays that have not been confirmed.
 type strays struct {
 	*env
-	list []stray
+	list []staleClaim
 }
 
 // confirmStopped drops the strays that a node has confirmed as stopped.
 func (ss *strays) confirmStopped(from gossip.NodeID, st protocol.ShardToken) {
-	ss.list = slices.DeleteFunc(ss.list, func(x stray) bool {
+	ss.list = slices.DeleteFunc(ss.list, func(x staleClaim) bool {
 		return x.node == from && x.shard == st.Shard && !st.Token.Less(x.token)
 	})
 }
 
 // dropGone drops the strays of members that have left the view.
 func (ss *strays) dropGone() {
-	ss.list = slices.DeleteFunc(ss.list, func(x stray) bool { return ss.view.Member(x.node) == nil })
+	ss.list = slices.DeleteFunc(ss.list, func(x staleClaim) bool { return ss.view.Member(x.node) == nil })
 }
 
 // repeatOrders repeats all orders.
@@ -40,6 +40,6 @@ func (ss *strays) repeatOrders() {
 			{Shard: st.shard, Token: st.token, Move: protocol.Token{Term: ss.term, Seq: ss.seq}},
 		}}
 		m.Probe = true
-		ss.send(st.node, m)
+		ss.sendMessage(st.node, m)
 	}
 }

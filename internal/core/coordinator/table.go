@@ -38,8 +38,8 @@ func (t *table) makeShards(n int) {
 	t.chooser.shards = t.shards
 }
 
-// set moves s to a phase and keeps count.
-func (t *table) set(s *shard, p phase) {
+// setPhase moves s to a phase and keeps count.
+func (t *table) setPhase(s *shard, p phase) {
 	if s.phase.waits() {
 		t.open--
 	}
@@ -64,18 +64,18 @@ func (t *table) adoptRecord(r protocol.Record) {
 		s.token = r.Token
 		if t.view.Member(r.Home) != nil {
 			s.home = r.Home
-			t.set(s, recorded)
+			t.setPhase(s, recorded)
 		}
 	}
 }
 
-// list notes that the records name a member. A proxy has waited for that.
-func (t *table) list(n gossip.NodeID) {
+// noteListed notes that the records name a member. A proxy has waited for that.
+func (t *table) noteListed(n gossip.NodeID) {
 	if t.view.Member(n) == nil {
 		return
 	}
 	waited := !t.members.findable(n)
-	p := t.members.peer(n)
+	p := t.members.peerOf(n)
 	if p.listed = true; waited && p.registered {
 		t.tellServed(n)
 	}
@@ -85,7 +85,7 @@ func (t *table) list(n gossip.NodeID) {
 func (t *table) tellServed(n gossip.NodeID) {
 	for i := range t.shards {
 		if t.shards[i].served() {
-			t.outbox.homes.add(n, protocol.ShardID(i))
+			t.outbox.homes.addItem(n, protocol.ShardID(i))
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (t *table) joinMoves(from gossip.NodeID) {
 	for i := range t.shards {
 		if s := &t.shards[i]; s.phase == closing && !slices.Contains(s.closers, from) {
 			s.closers = append(s.closers, from)
-			t.outbox.begins.add(from, protocol.ShardID(i))
+			t.outbox.begins.addItem(from, protocol.ShardID(i))
 		}
 	}
 }
@@ -126,19 +126,19 @@ func (t *table) orphan(s *shard) {
 	if s.phase != stopping && s.phase != asking || t.view.Member(target) == nil {
 		from, target = 0, 0
 	}
-	t.unhome(s)
+	t.releaseHome(s)
 	s.from, s.prefer = from, target
 }
 
 // written handles a completed write: its homes may be sent, except for superseded records.
 func (t *table) written(w Write) {
 	for _, n := range slices.Concat(w.Regions, w.Proxies) {
-		t.list(n)
+		t.noteListed(n)
 	}
 	for _, r := range w.Records {
 		if s := &t.shards[r.Shard]; s.phase == writing && s.token == r.Token {
 			t.traceShard(TraceWritten, r.Shard, r.Home, r.Token, "")
-			t.host(r.Shard)
+			t.orderStart(r.Shard)
 		}
 	}
 }

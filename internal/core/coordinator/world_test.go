@@ -12,7 +12,6 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -34,8 +33,9 @@ type plan struct {
 	nodes, proxies, shards int
 	minMembers             int
 	strategy               strategy.Strategy
-	mutant                 mutant.Kind
-	coordinator            coordinator.Config
+	// outside leaves the cores' checks of themselves out.
+	outside     bool
+	coordinator coordinator.Config
 	// Network, per control message.
 	drop, double float64
 	delay        time.Duration

@@ -67,7 +67,7 @@ func (w *writes) sendRecords() {
 		if w.records = w.records[n:]; len(w.records) == 0 {
 			w.records = nil
 		}
-		w.write(batch)
+		w.issueWrite(batch)
 	}
 	if w.urgent {
 		w.flushSets()
@@ -77,11 +77,11 @@ func (w *writes) sendRecords() {
 // flushSets writes the OR-sets' changes if no record has taken them along.
 func (w *writes) flushSets() {
 	if len(w.regions)+len(w.proxies)+len(w.gone) > 0 && len(w.flying) < writesMax {
-		w.write(nil)
+		w.issueWrite(nil)
 	}
 }
 
-func (w *writes) write(records []protocol.Record) {
+func (w *writes) issueWrite(records []protocol.Record) {
 	w.seq++
 	wr := Write{ID: w.seq, Term: w.term, Records: records, Regions: w.regions, Proxies: w.proxies, Gone: w.gone}
 	w.regions, w.proxies, w.gone, w.urgent = nil, nil, nil, false

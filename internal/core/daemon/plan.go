@@ -26,6 +26,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 )
 
 // Rev orders plans.
@@ -97,6 +98,9 @@ func Next(s *State, term gossip.Epoch, first int, members Members) (Plan, bool) 
 		return next, true
 	case s.Plan.Running || !stopped(s, &members):
 		return Plan{}, false
+	}
+	if assert.Enabled && next.Rev.Compare(s.Plan.Rev) <= 0 {
+		assert.Broken("G11", "plan %v of %d workers follows %v", next.Rev, next.Workers, s.Plan.Rev)
 	}
 	next.Running = true
 	return next, true

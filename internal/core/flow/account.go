@@ -1,5 +1,7 @@
 package flow
 
+import "github.com/peerage-go/peerage/internal/assert"
+
 // Account is the state that the home of a shard keeps of one sender.
 //
 // Invariant: while the sender keeps to its grants,
@@ -43,7 +45,12 @@ func (b *Budget) Take(bytes uint64) bool {
 }
 
 // Give returns bytes.
-func (b *Budget) Give(bytes uint64) { b.Used -= bytes }
+func (b *Budget) Give(bytes uint64) {
+	if assert.Enabled && bytes > b.Used {
+		assert.Broken("S9", "%d bytes are returned to a budget of which %d are used", bytes, b.Used)
+	}
+	b.Used -= bytes
+}
 
 // Pool is charged for the parked requests of one type. It has a share that no other type can
 // use. All types compete for the rest.
@@ -61,6 +68,9 @@ func (p *Pool) Take(bytes uint64) bool {
 		return false
 	}
 	p.Used += bytes
+	if assert.Enabled && p.Rest != nil && p.Used > p.Share+p.Rest.Most {
+		assert.Broken("S9", "a pool with a share of %d bytes has %d, of %d for all", p.Share, p.Used, p.Rest.Most)
+	}
 	return true
 }
 

@@ -76,7 +76,7 @@ func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Pool)
 			a.slowed = true
 			s.again = s.again || c < s.told && number > s.granted
 			s.addPooled(c, 1)
-			a.list(id, s)
+			a.queueNotice(id, s)
 			return true, true
 		}
 		pool.Give(cost(bytes))
@@ -99,7 +99,7 @@ func (a *Account) Unpark(id string, c Class, bytes int, pooled bool, pool *Pool)
 	pool.Give(cost(bytes))
 	s := a.slow[id]
 	s.addPooled(c, -1)
-	a.list(id, s)
+	a.queueNotice(id, s)
 }
 
 // slowEntity returns the state of id, nil if too many are slow.
@@ -115,8 +115,8 @@ func (a *Account) slowEntity(id string) *slow {
 	return s
 }
 
-// list queues a notice about id for the sender.
-func (a *Account) list(id string, s *slow) {
+// queueNotice queues a notice about id for the sender.
+func (a *Account) queueNotice(id string, s *slow) {
 	if !s.listed && (s.again || s.told != s.gate()) {
 		s.listed = true
 		a.notices = append(a.notices, id)

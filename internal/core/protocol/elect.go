@@ -50,13 +50,13 @@ type Decliner struct {
 // may step back in the next. A coordinator in office need not leave it
 // meanwhile: see the coordinator's settleOffice.
 func Elect(v *gossip.View, role string, declined ...Decliner) gossip.NodeID {
-	all := candidates(v, role)
+	all := electable(v, role)
 	missing := func(n gossip.NodeID) bool {
-		at := find(declined, n)
+		at := indexOfDecline(declined, n)
 		return at >= 0 && declined[at].Missing
 	}
 	for _, n := range all {
-		if find(declined, n) < 0 {
+		if indexOfDecline(declined, n) < 0 {
 			return n
 		}
 	}
@@ -82,8 +82,8 @@ func Binds(v *gossip.View, from gossip.NodeID, r *Register) bool {
 
 // AllMissing reports whether all candidates have declined because they do not run the type.
 func AllMissing(v *gossip.View, role string, declined []Decliner) bool {
-	return !slices.ContainsFunc(candidates(v, role), func(n gossip.NodeID) bool {
-		at := find(declined, n)
+	return !slices.ContainsFunc(electable(v, role), func(n gossip.NodeID) bool {
+		at := indexOfDecline(declined, n)
 		return at < 0 || !declined[at].Missing
 	})
 }
@@ -93,23 +93,23 @@ func AllMissing(v *gossip.View, role string, declined []Decliner) bool {
 func Presumed(v *gossip.View, lately, before []Decliner) []Decliner {
 	var out []Decliner
 	for _, d := range slices.Concat(lately, before) {
-		if v.Member(d.Node) != nil && find(out, d.Node) < 0 {
+		if v.Member(d.Node) != nil && indexOfDecline(out, d.Node) < 0 {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-func find(declined []Decliner, n gossip.NodeID) int {
+func indexOfDecline(declined []Decliner, n gossip.NodeID) int {
 	return slices.IndexFunc(declined, func(d Decliner) bool { return d.Node == n })
 }
 
 // Candidate reports whether a node may be elected in v.
 func Candidate(v *gossip.View, role string, n gossip.NodeID) bool {
-	return slices.Contains(candidates(v, role), n)
+	return slices.Contains(electable(v, role), n)
 }
 
-func candidates(v *gossip.View, role string) []gossip.NodeID {
+func electable(v *gossip.View, role string) []gossip.NodeID {
 	if v == nil {
 		return nil
 	}

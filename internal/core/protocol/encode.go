@@ -5,7 +5,7 @@ import "github.com/peerage-go/peerage/internal/wire"
 // Append appends the encoding of m to b: one frame. It never fails; Decode refuses a
 // message beyond the limits.
 func Append(b []byte, m Message) []byte {
-	b = append(b, m.kind())
+	b = append(b, m.messageKind())
 	b = appendHead(b, m.Header())
 	switch m := m.(type) {
 	case *Register:

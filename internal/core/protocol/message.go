@@ -11,7 +11,7 @@ import (
 type Message interface {
 	// Header returns the part that all messages share.
 	Header() *Head
-	kind() byte
+	messageKind() byte
 }
 
 // Head is the part that all messages share.
@@ -170,10 +170,10 @@ type Seen struct{ Head }
 
 // ToCoordinator reports whether m is for a coordinator. All other messages are for
 // regions, or for the shell: see IsQuery.
-func ToCoordinator(m Message) bool { return m.kind() < firstForRegion }
+func ToCoordinator(m Message) bool { return m.messageKind() < firstForRegion }
 
 // Name returns the name of m's type, for traces.
-func Name(m Message) string { return names[m.kind()] }
+func Name(m Message) string { return names[m.messageKind()] }
 
 const (
 	kindRegister byte = iota + 1
@@ -217,25 +217,25 @@ var names = [kindsEnd]string{
 	kindQuery: "Query", kindAnswer: "Answer",
 }
 
-func (*Register) kind() byte      { return kindRegister }
-func (*GetHome) kind() byte       { return kindGetHome }
-func (*ShardsHosted) kind() byte  { return kindShardsHosted }
-func (*BeginAck) kind() byte      { return kindBeginAck }
-func (*Stopped) kind() byte       { return kindStopped }
-func (*CensusReport) kind() byte  { return kindCensusReport }
-func (*Drain) kind() byte         { return kindDrain }
-func (*Refused) kind() byte       { return kindRefused }
-func (*Seen) kind() byte          { return kindSeen }
-func (*RegisterAck) kind() byte   { return kindRegisterAck }
-func (*Homes) kind() byte         { return kindHomes }
-func (*HostShards) kind() byte    { return kindHostShards }
-func (*Begin) kind() byte         { return kindBegin }
-func (*HandOff) kind() byte       { return kindHandOff }
-func (*StoppedAck) kind() byte    { return kindStoppedAck }
-func (*CensusRequest) kind() byte { return kindCensusRequest }
-func (*Drained) kind() byte       { return kindDrained }
+func (*Register) messageKind() byte      { return kindRegister }
+func (*GetHome) messageKind() byte       { return kindGetHome }
+func (*ShardsHosted) messageKind() byte  { return kindShardsHosted }
+func (*BeginAck) messageKind() byte      { return kindBeginAck }
+func (*Stopped) messageKind() byte       { return kindStopped }
+func (*CensusReport) messageKind() byte  { return kindCensusReport }
+func (*Drain) messageKind() byte         { return kindDrain }
+func (*Refused) messageKind() byte       { return kindRefused }
+func (*Seen) messageKind() byte          { return kindSeen }
+func (*RegisterAck) messageKind() byte   { return kindRegisterAck }
+func (*Homes) messageKind() byte         { return kindHomes }
+func (*HostShards) messageKind() byte    { return kindHostShards }
+func (*Begin) messageKind() byte         { return kindBegin }
+func (*HandOff) messageKind() byte       { return kindHandOff }
+func (*StoppedAck) messageKind() byte    { return kindStoppedAck }
+func (*CensusRequest) messageKind() byte { return kindCensusRequest }
+func (*Drained) messageKind() byte       { return kindDrained }
 
-func (*RegisterRefused) kind() byte { return kindRegisterRefused }
-func (*Declined) kind() byte        { return kindDeclined }
-func (*Query) kind() byte           { return kindQuery }
-func (*Answer) kind() byte          { return kindAnswer }
+func (*RegisterRefused) messageKind() byte { return kindRegisterRefused }
+func (*Declined) messageKind() byte        { return kindDeclined }
+func (*Query) messageKind() byte           { return kindQuery }
+func (*Answer) messageKind() byte          { return kindAnswer }

@@ -46,15 +46,15 @@ func samples() []Message {
 func TestEveryMessageSurvivesTheWire(t *testing.T) {
 	seen := map[byte]bool{}
 	for _, m := range samples() {
-		if IsQuery(m) == (m.kind() < kindQuery) {
+		if IsQuery(m) == (m.messageKind() < kindQuery) {
 			t.Errorf("%s: IsQuery says %v", Name(m), IsQuery(m))
 		}
-		seen[m.kind()] = true
+		seen[m.messageKind()] = true
 		got, err := Decode(Append(nil, m))
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%s: got %+v, %v; want %+v", Name(m), got, err, m)
 		}
-		if forRegion := m.kind() >= firstForRegion; ToCoordinator(m) == forRegion {
+		if forRegion := m.messageKind() >= firstForRegion; ToCoordinator(m) == forRegion {
 			t.Errorf("%s goes the wrong way", Name(m))
 		}
 	}

@@ -73,7 +73,7 @@ type Event struct {
 }
 
 // IsQuery reports whether m is a Query or an Answer: those are for the shell.
-func IsQuery(m Message) bool { return m.kind() > kindQueries }
+func IsQuery(m Message) bool { return m.messageKind() > kindQueries }
 
 func appendQuery(b []byte, m *Query) []byte {
 	b = wire.AppendUvarint(b, m.ID)

@@ -20,9 +20,6 @@ const (
 // ShardID is the number of a shard.
 type ShardID = strategy.ShardID
 
-// Token fences one allocation of one shard (G2).
-type Token = strategy.Token
-
 // RecordState is the meaning of a record.
 type RecordState uint8
 

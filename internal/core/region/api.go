@@ -5,7 +5,6 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // Config holds the settings of a Core. Zero durations take the default
@@ -39,13 +38,10 @@ type Config struct {
 	// Retry is the first wait for an answer to Register and GetHome; it doubles up to
 	// RetryMax. Defaults: 100 ms, 1 s.
 	Retry, RetryMax time.Duration
-
-	// Mutant is for tests of the checkers and is zero otherwise.
-	Mutant mutant.Kind
 }
 
 // Event is what happens to a Core. Its implementations are the structs below.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Tick reports that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
@@ -108,18 +104,18 @@ type MarkerAcked struct {
 // away, and Drained follows when none is left.
 type Drain struct{}
 
-func (Tick) event()         {}
-func (ViewChanged) event()  {}
-func (LeaseChanged) event() {}
-func (Abandoned) event()    {}
-func (Received) event()     {}
-func (NeedHome) event()     {}
-func (Misrouted) event()    {}
-func (ShardStarted) event() {}
-func (ShardStopped) event() {}
-func (StateHeld) event()    {}
-func (MarkerAcked) event()  {}
-func (Drain) event()        {}
+func (Tick) isEvent()         {}
+func (ViewChanged) isEvent()  {}
+func (LeaseChanged) isEvent() {}
+func (Abandoned) isEvent()    {}
+func (Received) isEvent()     {}
+func (NeedHome) isEvent()     {}
+func (Misrouted) isEvent()    {}
+func (ShardStarted) isEvent() {}
+func (ShardStopped) isEvent() {}
+func (StateHeld) isEvent()    {}
+func (MarkerAcked) isEvent()  {}
+func (Drain) isEvent()        {}
 
 // Effects lists what a step asks the shell to do. The shell must carry out Do strictly in
 // order: a route is closed before its closing is acknowledged. Several steps may append to
@@ -137,7 +133,7 @@ func (e *Effects) Reset() {
 }
 
 // Effect is one thing to do. Its implementations are the structs below.
-type Effect interface{ effect() }
+type Effect interface{ isEffect() }
 
 // Send is a message for the coordinator at a node. A message for this node goes to the
 // shell's own coordinator core, without the network. Delivery is
@@ -216,16 +212,16 @@ type AbandonAll struct{}
 // Drained answers Drain: no shard is hosted here, and none will be.
 type Drained struct{}
 
-func (Send) effect()       {}
-func (Standing) effect()   {}
-func (CloseRoute) effect() {}
-func (SendMarker) effect() {}
-func (OpenRoute) effect()  {}
-func (StartShard) effect() {}
-func (StopShard) effect()  {}
-func (AbandonAll) effect() {}
-func (DropState) effect()  {}
-func (Drained) effect()    {}
+func (Send) isEffect()       {}
+func (Standing) isEffect()   {}
+func (CloseRoute) isEffect() {}
+func (SendMarker) isEffect() {}
+func (OpenRoute) isEffect()  {}
+func (StartShard) isEffect() {}
+func (StopShard) isEffect()  {}
+func (AbandonAll) isEffect() {}
+func (DropState) isEffect()  {}
+func (Drained) isEffect()    {}
 
 // DropState reports that the state of a StateHeld is superseded: the
 // shard lives at Home, or if that is zero, a later state has replaced it. It

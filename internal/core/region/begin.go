@@ -2,10 +2,11 @@ package region
 
 import (
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// begin closes routes for moves, the first step of a handoff:
+// beginMove closes routes for moves, the first step of a handoff:
 //
 //	open route:     CloseRoute with a marker, on the connection that carried all
 //	                earlier messages; BeginAck when the owner has answered it
@@ -18,7 +19,7 @@ import (
 //
 // A Begin from before the newest Homes belongs to a move that has ended. It gets no
 // answer, and its sender waits for none.
-func (rs *routeTable) begin(from gossip.NodeID, m *protocol.Begin) {
+func (rs *routeTable) beginMove(from gossip.NodeID, m *protocol.Begin) {
 	for _, st := range m.Shards {
 		if !rs.inRange(from, st.Shard) {
 			continue
@@ -38,9 +39,6 @@ func (rs *routeTable) beginShard(from gossip.NodeID, st protocol.ShardToken, aga
 	r := &rs.list[st.Shard]
 	marker := Marker{Owner: r.home, Token: r.move}
 	switch {
-	case r.state == open && rs.cfg.Mutant.Is("marker left out of Begin"):
-		rs.closeRoute(st.Shard, nil)
-		rs.outbox.begun.add(from, nil, st)
 	case r.state == open:
 		rs.arm()
 		r.marker = r.home
@@ -51,8 +49,16 @@ func (rs *routeTable) beginShard(from gossip.NodeID, st protocol.ShardToken, aga
 	case r.marker != 0:
 		rs.do(SendMarker{Shard: st.Shard, Marker: marker})
 	default:
-		rs.outbox.begun.add(from, nil, st)
+		rs.confirmBegin(from, st)
 	}
+}
+
+// confirmBegin reports that this node's messages to the former home of a shard have ended.
+func (rs *routeTable) confirmBegin(to gossip.NodeID, st protocol.ShardToken) {
+	if assert.Enabled {
+		rs.assertBegun(st)
+	}
+	rs.outbox.begun.addAnswer(to, nil, st)
 }
 
 func (rs *routeTable) markerAcked(ev MarkerAcked) {
@@ -62,7 +68,7 @@ func (rs *routeTable) markerAcked(ev MarkerAcked) {
 		}
 		if r := &rs.list[st.Shard]; r.marker == ev.From && r.marker != 0 && r.move == st.Token {
 			rs.unmark(r)
-			rs.outbox.begun.add(rs.link.node, nil, st)
+			rs.confirmBegin(rs.link.node, st)
 		}
 	}
 }

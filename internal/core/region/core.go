@@ -61,7 +61,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.now, c.out = now, out
 	switch ev := ev.(type) {
 	case Tick:
-		c.tick()
+		c.stepTick()
 	case ViewChanged:
 		c.viewChanged(ev.View)
 	case LeaseChanged:
@@ -70,7 +70,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Abandoned:
 		c.hosts.abandoned()
 	case Received:
-		c.received(ev)
+		c.onReceived(ev)
 	case NeedHome:
 		c.routes.needHome(ev.Shards)
 	case Misrouted:
@@ -87,7 +87,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.drain.beginDrain()
 	}
 	c.finishDrain()
-	c.outbox.flush()
+	c.outbox.flushAnswers()
 	c.out = nil
 }
 
@@ -97,7 +97,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.link.node == 0 {
 		return d
 	}
-	if c.link.asking() {
+	if c.link.needsAnswer() {
 		d = clock.Min(d, c.link.retry)
 	}
 	if c.waiting() {
@@ -110,16 +110,16 @@ func (c *Core) isWaiting() bool {
 	return c.routes.wanted > 0 || c.routes.marked > 0 || len(c.floors.unconfirmed) > 0 || c.drain.asking
 }
 
-func (c *Core) tick() {
+func (c *Core) stepTick() {
 	if c.link.node == 0 {
 		return
 	}
-	if c.link.asking() && !c.now.Before(c.link.retry) {
+	if c.link.needsAnswer() && !c.now.Before(c.link.retry) {
 		c.link.askAgain()
 	}
 	if c.waiting() && !c.now.Before(c.nextResend) {
 		c.nextResend = c.now.Add(c.cfg.Resend)
-		c.routes.ask()
+		c.routes.repeatOverdue()
 		c.routes.resendMarkers()
 		c.hosts.reportStopped()
 		c.drain.askDrain()

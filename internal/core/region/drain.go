@@ -62,13 +62,13 @@ func (c *Core) finishDrain() {
 	}
 	for i := range c.hosts.list {
 		if h := &c.hosts.list[i]; c.lease && (h.phase == starting || h.phase == running) {
-			c.hosts.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token}, 0)
+			c.hosts.stopShard(StopShard{Shard: protocol.ShardID(i), Token: h.token}, 0)
 		}
 		c.hosts.giveUp(protocol.ShardID(i))
 	}
 	if c.hosts.hosting == 0 {
 		c.drain.reported = true
-		c.trace(TraceDrained, 0, protocol.Token{}, "")
+		c.traceEvent(TraceDrained, 0, protocol.Token{}, "")
 		c.do(Drained{})
 	}
 }

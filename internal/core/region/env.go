@@ -34,11 +34,11 @@ func (v *env) inRange(from gossip.NodeID, s protocol.ShardID) bool {
 	if int(s) < v.cfg.Shards {
 		return true
 	}
-	v.trace(TraceUnknownShard, from, protocol.Token{}, s.String())
+	v.traceEvent(TraceUnknownShard, from, protocol.Token{}, s.String())
 	return false
 }
 
-func (v *env) trace(kind string, n gossip.NodeID, t protocol.Token, detail string) {
+func (v *env) traceEvent(kind string, n gossip.NodeID, t protocol.Token, detail string) {
 	v.out.Trace = append(v.out.Trace, TraceEvent{Kind: kind, Node: n, Token: t, Detail: detail})
 }
 
@@ -53,8 +53,8 @@ func (v *env) head() protocol.Head {
 	return protocol.Head{Type: v.cfg.Type, Term: v.floors.term, View: v.epoch()}
 }
 
-// answer is the head of an answer to an order.
-func (v *env) answer(order *protocol.Head) protocol.Head {
+// answerHead is the head of an answer to an order.
+func (v *env) answerHead(order *protocol.Head) protocol.Head {
 	h := v.head()
 	if order.Term == h.Term {
 		h.Seq = order.Seq

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -76,7 +77,7 @@ func (hs *hostTable) hostShards(from gossip.NodeID, m *protocol.HostShards) {
 func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
 	h := &hs.list[o.Shard]
 	same := h.phase != none && h.token == o.Token
-	if !same && hs.outdated(o) && !hs.cfg.Mutant.Is("no token check") {
+	if !same && hs.outdated(o) {
 		hs.traceShard(TraceStaleToken, o.Shard, from, o.Token, "HostShards")
 		hs.promise(from, nil, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 		return
@@ -89,9 +90,9 @@ func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o pro
 	h.order = h.order.Max(m.Stamp())
 	switch {
 	case h.phase == none:
-		hs.start(o)
+		hs.startShard(o)
 	case same && h.phase == running:
-		hs.outbox.hosted.add(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
+		hs.outbox.hosted.addAnswer(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 	case same:
 		// If it is starting, the answer follows when it runs. If it is stopping, Stopped follows.
 		hs.giveUp(o.Shard)
@@ -117,15 +118,18 @@ func (hs *hostTable) takes(s protocol.ShardID) bool {
 func (hs *hostTable) follow(o protocol.HostOrder, takes bool) {
 	h := &hs.list[o.Shard]
 	if h.phase != stopping {
-		hs.stop(StopShard{Shard: o.Shard, Token: h.token}, 0)
+		hs.stopShard(StopShard{Shard: o.Shard, Token: h.token}, 0)
 	}
 	if takes && (h.next == nil || h.next.Token.Less(o.Token)) {
 		h.next = &o
 	}
 }
 
-func (hs *hostTable) start(o protocol.HostOrder) {
+func (hs *hostTable) startShard(o protocol.HostOrder) {
 	h := &hs.list[o.Shard]
+	if assert.Enabled {
+		hs.assertStart(o)
+	}
 	h.phase, h.token, h.next = starting, o.Token, nil
 	hs.hosting++
 	hs.floors.started(o.Shard, o.Token)
@@ -146,11 +150,11 @@ func (hs *hostTable) shardStarted(shards []protocol.ShardToken) {
 		h.phase = running
 		hs.traceShard(TraceHosted, st.Shard, hs.cfg.Self, st.Token, "")
 		hs.routes.openOwn(st.Shard, h.token, h.order)
-		hs.outbox.hosted.add(hs.link.node, nil, st)
+		hs.outbox.hosted.addAnswer(hs.link.node, nil, st)
 	}
 }
 
-func (hs *hostTable) runs(s protocol.ShardID, t protocol.Token) bool {
+func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
 	return hs.list[s].phase == running && hs.list[s].token == t
 }
 
@@ -158,15 +162,13 @@ func (hs *hostTable) runs(s protocol.ShardID, t protocol.Token) bool {
 // below; it answers the order unless that is nil. The floor rises first, so that the
 // promise holds whatever order comes late.
 func (hs *hostTable) promise(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
-	if !hs.cfg.Mutant.Is("Stopped without a floor") {
-		hs.floors.raise(st.Shard, st.Token)
-	}
+	hs.floors.raise(st.Shard, st.Token)
 	floor := hs.floors.Token(st.Shard)
 	if h := &hs.list[st.Shard]; h.phase != none && !floor.Less(h.token) {
 		// Running under a later token: promise about the old token alone.
 		floor = st.Token
 	}
-	hs.outbox.stopped.add(to, order, protocol.ShardToken{Shard: st.Shard, Token: floor.Max(st.Token)})
+	hs.outbox.stopped.addAnswer(to, order, protocol.ShardToken{Shard: st.Shard, Token: floor.Max(st.Token)})
 }
 
 // handOff stops shards, and promises the same for those that are not here. An
@@ -192,7 +194,7 @@ func (hs *hostTable) handOffShard(from gossip.NodeID, m *protocol.HandOff, o pro
 		hs.dropNext(o)
 		hs.goOn(o.Shard, order)
 	default:
-		hs.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: m.Within}, m.Seq)
+		hs.stopShard(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: m.Within}, m.Seq)
 	}
 }
 

@@ -33,12 +33,12 @@ type link struct {
 	// coordinator elected; see elect. Invariant: empty, unless the coordinator is another node
 	// than candidate. pace is the first wait for an answer of another node. noHostReported is
 	// set once all candidates of the view have declined as Missing and this was reported.
-	// unfit is set while the last coordinator that compared this node's settings refuses them.
+	// settingsRejected is set while the last coordinator that compared this node's settings refuses them.
 	declined, presumed []protocol.Decliner
 	candidate          gossip.NodeID
 	pace               time.Duration
 	noHostReported     bool
-	unfit              bool
+	settingsRejected   bool
 }
 
 // viewChanged begins the search for the coordinator of a view.
@@ -92,21 +92,19 @@ func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || slices.ContainsFunc(l.declined, known) {
 		return
 	}
-	if m.Unbound && !l.cfg.Foreign && l.stands() {
+	if m.Unbound && !l.cfg.Foreign && l.isCandidate() {
 		// It answers what this node asked before it ran the type. Taken for a promise, it
 		// would put us in office beside the sender, which may run the type a moment later.
 		return
 	}
 	l.declined = append(l.declined, protocol.Decliner{Node: from, Missing: m.Missing, Unbound: m.Unbound})
-	l.trace(TraceDeclined, from, protocol.Token{Term: l.term}, "")
-	if !l.cfg.Mutant.Is("declines kept from the coordinator") {
-		l.tellStanding()
-	}
+	l.traceEvent(TraceDeclined, from, protocol.Token{Term: l.term}, "")
+	l.tellStanding()
 	was := l.node
 	if l.elect(); l.node != was {
-		l.register()
+		l.registerAgain()
 	} else {
-		l.inquire()
+		l.askCandidate()
 	}
 	if !l.noHostReported && protocol.AllMissing(l.view, l.cfg.Role, l.declined) {
 		l.noHostReported = true
@@ -114,8 +112,8 @@ func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 	}
 }
 
-// stands reports whether this node is a candidate in our view.
-func (l *link) stands() bool { return protocol.Candidate(l.view, l.cfg.Role, l.cfg.Self) }
+// isCandidate reports whether this node is a candidate in our view.
+func (l *link) isCandidate() bool { return protocol.Candidate(l.view, l.cfg.Role, l.cfg.Self) }
 
 // unbound reports whether a candidate has declined in our view without a promise.
 func (l *link) unbound() bool {
@@ -124,33 +122,33 @@ func (l *link) unbound() bool {
 
 // tellStanding sends our own coordinator core the declines and terms that it lacks.
 func (l *link) tellStanding() {
-	l.do(Standing{Refused: l.unfit, View: l.epoch(), Declined: slices.Clone(l.declined), Term: l.floors.term})
+	l.do(Standing{Refused: l.settingsRejected, View: l.epoch(), Declined: slices.Clone(l.declined), Term: l.floors.term})
 }
 
 // setFit records whether a coordinator accepts our settings.
 func (l *link) setFit(fit bool) {
-	if l.unfit == !fit {
+	if l.settingsRejected == !fit {
 		return
 	}
-	l.unfit = !fit
+	l.settingsRejected = !fit
 	l.tellStanding()
 }
 
-// asking reports whether Register still needs an answer. A candidate that declined without
+// needsAnswer reports whether Register still needs an answer. A candidate that declined without
 // a promise may take office in this very view. Candidates learn of it from a census, all
 // other regions only if they keep asking.
-func (l *link) asking() bool {
-	return !l.registered || l.candidate != l.node || l.unbound() && !l.stands()
+func (l *link) needsAnswer() bool {
+	return !l.registered || l.candidate != l.node || l.unbound() && !l.isCandidate()
 }
 
-// register sends Register, and schedules its repetition.
-func (l *link) register() {
+// registerAgain sends Register, and schedules its repetition.
+func (l *link) registerAgain() {
 	if l.node == 0 {
 		return
 	}
 	l.registered = false
-	l.say(l.node, l.term)
-	l.inquire()
+	l.sendRegister(l.node, l.term)
+	l.askCandidate()
 	l.retry = l.now.Add(l.wait)
 	l.wait = min(2*l.wait, l.cfg.RetryMax)
 }
@@ -164,7 +162,7 @@ func (l *link) askAgain() {
 			l.presumed, l.declined = l.declined, nil
 			l.elect()
 		}
-		l.inquire()
+		l.askCandidate()
 		l.retry = l.now.Add(l.wait)
 		l.wait = min(2*l.wait, l.cfg.RetryMax)
 		return
@@ -173,19 +171,19 @@ func (l *link) askAgain() {
 		l.declined, l.pace = nil, min(2*l.pace, l.cfg.RetryMax)
 		l.elect()
 	}
-	l.register()
+	l.registerAgain()
 }
 
-// inquire asks the candidate that is presumed to decline.
-func (l *link) inquire() {
+// askCandidate asks the candidate that is presumed to decline.
+func (l *link) askCandidate() {
 	if l.candidate != l.node {
-		l.say(l.candidate, 0)
+		l.sendRegister(l.candidate, 0)
 	}
 }
 
-// say sends Register to a coordinator, with the term under which this region has received
+// sendRegister sends Register to a coordinator, with the term under which this region has received
 // all published homes.
-func (l *link) say(to gossip.NodeID, term gossip.Epoch) {
+func (l *link) sendRegister(to gossip.NodeID, term gossip.Epoch) {
 	h := l.head()
 	h.Term = term
 	l.do(Send{To: to, Msg: &protocol.Register{Head: h, Hosts: l.cfg.Hosts, Settings: l.settings()}})
@@ -205,7 +203,7 @@ func (l *link) notRegistered(from gossip.NodeID, why protocol.Conflict) {
 		return
 	}
 	l.refused = why
-	l.trace(TraceRefused, from, protocol.Token{Term: l.term}, why.String())
+	l.traceEvent(TraceRefused, from, protocol.Token{Term: l.term}, why.String())
 }
 
 // noteAnswer notes that the elected coordinator is in office and has registered us. A message
@@ -215,7 +213,7 @@ func (l *link) noteAnswer(h *protocol.Head) bool {
 	term, registered := h.Term, l.registered || h.View == l.epoch()
 	fresh := l.term != term
 	if registered && (!l.registered || fresh) {
-		l.trace(TraceRegistered, l.node, protocol.Token{Term: term}, "")
+		l.traceEvent(TraceRegistered, l.node, protocol.Token{Term: term}, "")
 	}
 	l.registered, l.term, l.refused = registered, term, protocol.Conflict{}
 	return fresh

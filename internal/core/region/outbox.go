@@ -30,9 +30,9 @@ type answer struct {
 	st  protocol.ShardToken
 }
 
-// add notes an answer, to an order if there is one. A zero receiver drops it: owed
+// addAnswer notes an answer, to an order if there is one. A zero receiver drops it: owed
 // answers are sent when a coordinator is known.
-func (a *answers) add(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
+func (a *answers) addAnswer(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if to == 0 {
 		return
 	}
@@ -48,8 +48,8 @@ func (a *answers) add(to gossip.NodeID, order *protocol.Head, st protocol.ShardT
 // batchMax bounds the shards in one message.
 const batchMax = 1024
 
-// drain hands the entries out by receiver and order.
-func (a *answers) drain(send func(to gossip.NodeID, seq uint64, list []protocol.ShardToken)) {
+// drainAnswers hands the entries out by receiver and order.
+func (a *answers) drainAnswers(send func(to gossip.NodeID, seq uint64, list []protocol.ShardToken)) {
 	slices.SortStableFunc(a.list, func(x, y answer) int {
 		switch {
 		case x.to != y.to && x.to < y.to, x.to == y.to && x.seq < y.seq:
@@ -70,16 +70,16 @@ func (a *answers) drain(send func(to gossip.NodeID, seq uint64, list []protocol.
 	a.list = a.list[:0]
 }
 
-func (o *outbox) flush() {
-	o.begun.drain(func(to gossip.NodeID, _ uint64, list []protocol.ShardToken) {
+func (o *outbox) flushAnswers() {
+	o.begun.drainAnswers(func(to gossip.NodeID, _ uint64, list []protocol.ShardToken) {
 		o.do(Send{To: to, Msg: &protocol.BeginAck{Head: o.head(), Shards: list}})
 	})
-	o.stopped.drain(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
+	o.stopped.drainAnswers(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
 		h := o.head()
 		h.Seq = seq
 		o.do(Send{To: to, Msg: &protocol.Stopped{Head: h, Shards: list}})
 	})
-	o.hosted.drain(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
+	o.hosted.drainAnswers(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
 		h := o.head()
 		h.Seq = seq
 		o.do(Send{To: to, Msg: &protocol.ShardsHosted{Head: h, Shards: list}})

@@ -2,6 +2,7 @@ package region
 
 import (
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -19,8 +20,8 @@ func (c *Core) viewChanged(v *gossip.View) {
 		c.nextResend = c.now.Add(c.cfg.Resend)
 	}
 	c.routes.dropGone()
-	c.link.register()
-	c.routes.askAll()
+	c.link.registerAgain()
+	c.routes.repeatAll()
 	c.replay()
 }
 
@@ -41,16 +42,16 @@ func (c *Core) registerRefused(from gossip.NodeID, why protocol.Conflict) {
 // its predecessor has not answered.
 func (c *Core) onAnswer(from gossip.NodeID, h *protocol.Head) {
 	if from == c.link.node && c.link.noteAnswer(h) {
-		c.routes.askAll()
+		c.routes.repeatAll()
 		c.hosts.reportStopped()
 		c.drain.renewDrain()
 	}
 }
 
-// received holds early messages, rejects those from outside, the past or with impossible
+// onReceived holds early messages, rejects those from outside, the past or with impossible
 // terms, and dispatches the rest. A node obeys an order only if it holds the coordinator's
 // view or a later one: members removed in the coordinator's view are removed in its own.
-func (c *Core) received(r Received) {
+func (c *Core) onReceived(r Received) {
 	h := r.Msg.Header()
 	switch m := r.Msg.(type) {
 	// These order nothing, and their term may be none, or that of another role's
@@ -63,35 +64,38 @@ func (c *Core) received(r Received) {
 		return
 	}
 	if c.view == nil || h.View > c.view.Epoch {
-		c.hold(r, "view")
+		c.holdEarly(r, "view")
 		return
 	}
 	if c.view.Member(r.From) == nil {
-		c.trace(TraceNotMember, r.From, h.Stamp(), protocol.Name(r.Msg))
+		c.traceEvent(TraceNotMember, r.From, h.Stamp(), protocol.Name(r.Msg))
 		return
 	}
 	if newest := protocol.NewestTerm(r.Msg); newest > c.view.Epoch {
 		// No coordinator has drawn this term. Obeying it would end obedience to all real ones.
-		c.trace(TraceFar, r.From, protocol.Token{Term: c.floors.term}, protocol.Name(r.Msg)+" with the term "+newest.String())
+		c.traceEvent(TraceFar, r.From, protocol.Token{Term: c.floors.term}, protocol.Name(r.Msg)+" with the term "+newest.String())
 		return
 	}
-	if h.Term < c.floors.term && !c.cfg.Mutant.Is("no term check") {
-		c.refuse(r, h)
+	if h.Term < c.floors.term {
+		c.refuseStale(r, h)
 		return
+	}
+	if assert.Enabled {
+		c.floors.assertTerm(h.Term)
 	}
 	c.raiseTerm(h.Term)
 	if h.Probe {
-		c.do(Send{To: r.From, Msg: &protocol.Seen{Head: c.answer(h)}})
+		c.do(Send{To: r.From, Msg: &protocol.Seen{Head: c.answerHead(h)}})
 	}
-	c.dispatch(r)
+	c.dispatchMessage(r)
 }
 
-// refuse rejects a message of a replaced coordinator, and replies with the higher term.
-func (c *Core) refuse(r Received, h *protocol.Head) {
-	c.trace(TraceStaleTerm, r.From, h.Stamp(), protocol.Name(r.Msg))
+// refuseStale rejects a message of a replaced coordinator, and replies with the higher term.
+func (c *Core) refuseStale(r Received, h *protocol.Head) {
+	c.traceEvent(TraceStaleTerm, r.From, h.Stamp(), protocol.Name(r.Msg))
 	switch r.Msg.(type) {
 	case *protocol.HostShards, *protocol.Begin, *protocol.HandOff, *protocol.CensusRequest:
-		c.do(Send{To: r.From, Msg: &protocol.Refused{Head: c.answer(h)}})
+		c.do(Send{To: r.From, Msg: &protocol.Refused{Head: c.answerHead(h)}})
 	}
 }
 
@@ -107,7 +111,7 @@ func (c *Core) raiseTerm(term gossip.Epoch) {
 	}
 }
 
-func (c *Core) dispatch(r Received) {
+func (c *Core) dispatchMessage(r Received) {
 	switch m := r.Msg.(type) {
 	case *protocol.RegisterAck:
 		c.link.tookOffice(r.From)
@@ -115,19 +119,19 @@ func (c *Core) dispatch(r Received) {
 			c.link.setFit(true)
 		}
 	case *protocol.Homes:
-		c.routes.applyHomes(m, c.hosts.runs)
+		c.routes.applyHomes(m, c.hosts.runsUnder)
 	case *protocol.HostShards:
 		if !c.lease || c.view.Member(c.cfg.Self) == nil {
-			c.hold(r, "lease")
+			c.holdEarly(r, "lease")
 			return
 		}
 		c.hosts.hostShards(r.From, m)
 	case *protocol.Begin:
-		c.routes.begin(r.From, m)
+		c.routes.beginMove(r.From, m)
 	case *protocol.HandOff:
 		if !c.lease && c.hosts.hostsAny(m.Shards) {
 			// The type's stop handler is user code: without a lease it must not run.
-			c.hold(r, "lease")
+			c.holdEarly(r, "lease")
 			return
 		}
 		c.hosts.handOff(r.From, m)
@@ -148,7 +152,7 @@ func (c *Core) dispatch(r Received) {
 // a start cannot be called back.
 func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 	c.link.tookOffice(from)
-	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts, Settings: c.link.settings()}
+	report := &protocol.CensusReport{Head: c.answerHead(&m.Head), Hosts: c.cfg.Hosts, Settings: c.link.settings()}
 	for i := range c.hosts.list {
 		h := &c.hosts.list[i]
 		if h.phase == none {
@@ -161,7 +165,7 @@ func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 		report.Claims = append(report.Claims, cl)
 	}
 	report.Held = c.states.heldStates()
-	c.trace(TraceCensus, from, protocol.Token{Term: m.Term}, "")
+	c.traceEvent(TraceCensus, from, protocol.Token{Term: m.Term}, "")
 	if c.drain.on && c.cfg.Hosts {
 		// Register before the census ends; otherwise the first message might be a HostShards.
 		c.do(Send{To: from, Msg: &protocol.Drain{Head: c.head()}})
@@ -172,22 +176,22 @@ func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 
 const heldMax = 256
 
-// hold keeps a message until the view or the lease allows it. Beyond the bound, messages
+// holdEarly keeps a message until the view or the lease allows it. Beyond the bound, messages
 // are dropped, and their coordinator retransmits them.
-func (c *Core) hold(r Received, why string) {
+func (c *Core) holdEarly(r Received, why string) {
 	kind := TraceHeld
 	if len(c.held) >= heldMax {
 		kind = TraceHeldOver
 	} else {
 		c.held = append(c.held, r)
 	}
-	c.trace(kind, r.From, r.Msg.Header().Stamp(), protocol.Name(r.Msg)+" for want of "+why)
+	c.traceEvent(kind, r.From, r.Msg.Header().Stamp(), protocol.Name(r.Msg)+" for want of "+why)
 }
 
 func (c *Core) replay() {
 	held := c.held
 	c.held = nil
 	for _, r := range held {
-		c.received(r)
+		c.onReceived(r)
 	}
 }

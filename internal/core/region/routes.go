@@ -142,34 +142,35 @@ func (rs *routeTable) needHome(shards []protocol.ShardID) {
 		r := &rs.list[s]
 		rs.want(r)
 		if r.asked == 0 || rs.now.Sub(r.asked) >= rs.cfg.Retry {
-			rs.askFor(s)
+			rs.requestHome(s)
 		}
 	}
 }
 
-func (rs *routeTable) askFor(s protocol.ShardID) {
+func (rs *routeTable) requestHome(s protocol.ShardID) {
 	if rs.link.node != 0 {
 		rs.list[s].asked = rs.now
 		rs.outbox.needs = append(rs.outbox.needs, s)
 	}
 }
 
-// ask repeats overdue requests for wanted homes; askAll requests all of them immediately.
-func (rs *routeTable) ask() {
+// repeatOverdue repeats overdue requests for wanted homes; repeatAll requests all of them
+// immediately.
+func (rs *routeTable) repeatOverdue() {
 	for i := range rs.list {
 		if r := &rs.list[i]; r.wanted && rs.now.Sub(r.asked) >= rs.cfg.Resend/2 {
-			rs.askFor(protocol.ShardID(i))
+			rs.requestHome(protocol.ShardID(i))
 		}
 	}
 }
 
-func (rs *routeTable) askAll() {
+func (rs *routeTable) repeatAll() {
 	if rs.wanted == 0 {
 		return
 	}
 	for i := range rs.list {
 		if rs.list[i].wanted {
-			rs.askFor(protocol.ShardID(i))
+			rs.requestHome(protocol.ShardID(i))
 		}
 	}
 }
@@ -199,7 +200,7 @@ func (rs *routeTable) dropGone() {
 		}
 		if r.marker != 0 && rs.view.Member(r.marker) == nil {
 			rs.unmark(r)
-			rs.outbox.begun.add(rs.link.node, nil, protocol.ShardToken{Shard: id, Token: r.move})
+			rs.confirmBegin(rs.link.node, protocol.ShardToken{Shard: id, Token: r.move})
 		}
 	}
 }

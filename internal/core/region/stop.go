@@ -2,8 +2,8 @@ package region
 
 import "github.com/peerage-go/peerage/internal/core/protocol"
 
-// stop begins the stop of a shard, in answer to the order with that Seq, if any.
-func (hs *hostTable) stop(s StopShard, order uint64) {
+// stopShard begins the stop of a shard, in answer to the order with that Seq, if any.
+func (hs *hostTable) stopShard(s StopShard, order uint64) {
 	h := &hs.list[s.Shard]
 	h.phase, h.to, h.answers, h.again, h.stranded = stopping, s.To, order, turning{}, false
 	hs.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
@@ -23,7 +23,7 @@ func (hs *hostTable) shardStopped(shards []protocol.ShardToken) {
 		}
 		if k, ok := hs.states.kept[st.Shard]; ok && k.Token == h.token && h.to != 0 && hs.view.Member(h.to) == nil {
 			if h.stranded = true; h.again.to != 0 {
-				hs.turn(st.Shard, h.again)
+				hs.redirectState(st.Shard, h.again)
 			}
 			continue
 		}
@@ -39,8 +39,8 @@ func (hs *hostTable) finishStop(s protocol.ShardID) {
 	order := protocol.Head{Seq: h.answers}
 	hs.states.noteSent(s, h.to)
 	hs.traceShard(TraceStopped, s, hs.cfg.Self, h.token, "")
-	hs.end(s)
-	hs.outbox.stopped.add(hs.link.node, &order, protocol.ShardToken{Shard: s, Token: hs.floors.Token(s)})
+	hs.recordStopped(s)
+	hs.outbox.stopped.addAnswer(hs.link.node, &order, protocol.ShardToken{Shard: s, Token: hs.floors.Token(s)})
 	hs.startNext(next)
 }
 
@@ -52,7 +52,7 @@ func (hs *hostTable) finishStop(s protocol.ShardID) {
 func (hs *hostTable) goOn(s protocol.ShardID, order turning) {
 	switch h := &hs.list[s]; {
 	case h.stranded:
-		hs.turn(s, order)
+		hs.redirectState(s, order)
 	case h.to == order.to:
 		h.answers = order.seq
 	case h.to != 0 && order.to != 0 && hs.view.Member(h.to) == nil:
@@ -60,17 +60,17 @@ func (hs *hostTable) goOn(s protocol.ShardID, order turning) {
 	}
 }
 
-// turn sends the state of a stranded shard to another home. If none is named, the
+// redirectState sends the state of a stranded shard to another home. If none is named, the
 // stop ends, and the state stays here for the shard's next home. An order from
 // before the coordinator saw the former one go changes nothing.
-func (hs *hostTable) turn(s protocol.ShardID, order turning) {
+func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
 	h := &hs.list[s]
 	switch {
 	case order.to == 0:
 		h.answers = order.seq
 		hs.finishStop(s)
 	case hs.view.Member(order.to) != nil:
-		hs.stop(StopShard{Shard: s, Token: h.token, To: order.to, Within: order.within}, order.seq)
+		hs.stopShard(StopShard{Shard: s, Token: h.token, To: order.to, Within: order.within}, order.seq)
 	}
 }
 
@@ -81,14 +81,11 @@ func (hs *hostTable) giveUp(s protocol.ShardID) {
 	}
 }
 
-// end records a shard's stop in the floors and the routes.
-func (hs *hostTable) end(s protocol.ShardID) {
+// recordStopped records a shard's stop in the floors and the routes.
+func (hs *hostTable) recordStopped(s protocol.ShardID) {
 	h := &hs.list[s]
 	hs.arm()
 	hs.floors.stopped(s, h.token)
-	if hs.cfg.Mutant.Is("Stopped without a floor") {
-		delete(hs.floors.token, s)
-	}
 	*h = host{}
 	hs.hosting--
 	hs.routes.closeOwn(s)
@@ -98,7 +95,7 @@ func (hs *hostTable) end(s protocol.ShardID) {
 // the coordinator repeats the order.
 func (hs *hostTable) startNext(o *protocol.HostOrder) {
 	if o != nil && hs.lease && hs.takes(o.Shard) && hs.floors.Token(o.Shard).Less(o.Token) {
-		hs.start(*o)
+		hs.startShard(*o)
 	}
 }
 
@@ -112,7 +109,7 @@ func (hs *hostTable) abandoned() {
 			continue
 		}
 		hs.traceShard(TraceAbandoned, id, hs.cfg.Self, h.token, "")
-		hs.end(id)
+		hs.recordStopped(id)
 	}
 	hs.reportStopped()
 }
@@ -123,7 +120,7 @@ func (hs *hostTable) reportStopped() {
 		return
 	}
 	for _, st := range hs.floors.owed() {
-		hs.outbox.stopped.add(hs.link.node, nil, st)
+		hs.outbox.stopped.addAnswer(hs.link.node, nil, st)
 	}
 }
 
@@ -141,6 +138,6 @@ func (hs *hostTable) sendElsewhere(o protocol.HandOffOrder, order turning) bool 
 	hs.list[o.Shard].token = o.Token
 	hs.hosting++
 	hs.floors.started(o.Shard, o.Token)
-	hs.stop(StopShard{Shard: o.Shard, Token: o.Token, To: o.To, Within: order.within}, order.seq)
+	hs.stopShard(StopShard{Shard: o.Shard, Token: o.Token, To: o.To, Within: order.within}, order.seq)
 	return true
 }

@@ -1,6 +1,6 @@
 package reliable
 
-import "github.com/peerage-go/peerage/internal/mutant"
+import "github.com/peerage-go/peerage/internal/assert"
 
 // Verdict is what a shard does with a copy.
 type Verdict uint8
@@ -26,8 +26,6 @@ type Memory struct {
 	uses    uint64
 	// Forgotten counts producers that were evicted to make room.
 	Forgotten uint64
-
-	mutant mutant.Kind
 }
 
 const (
@@ -71,7 +69,7 @@ func (m *Memory) Check(id string, s Stamp, resumed bool) Verdict {
 		p.floor = s.Floor
 		m.trim(p)
 	}
-	if s.Seq < p.floor && !m.mutant.Is("floor ignored") {
+	if s.Seq < p.floor {
 		return Duplicate
 	}
 	r := p.last[id]
@@ -84,12 +82,23 @@ func (m *Memory) Check(id string, s Stamp, resumed bool) Verdict {
 		return Waiting
 	case aside:
 		return Run
-	case s.Seq <= r.last && !m.mutant.Is("duplicates run"):
+	case s.Seq <= r.last:
 		return Duplicate
-	case s.Prev > r.last && s.Prev >= p.floor && !m.mutant.Is("gaps run"):
+	case s.Prev > r.last && s.Prev >= p.floor:
 		return Gap
 	}
 	return Run
+}
+
+// assertNext asserts that a message that runs has not run, and that its predecessor has.
+func (p *past) assertNext(id string, r *record, s Stamp) {
+	_, waited := r.aside[s.Seq]
+	switch {
+	case s.Seq <= r.last && !waited:
+		assert.Broken("S2", "message %d of producer %v for %q runs after %d, and did not wait", s.Seq, s.Producer, id, r.last)
+	case s.Seq > r.last && s.Prev > r.last && s.Prev >= p.floor:
+		assert.Broken("S3", "message %d of producer %v for %q runs after %d, before %d", s.Seq, s.Producer, id, r.last, s.Prev)
+	}
 }
 
 // Ran notes that a copy was handled, or put aside.
@@ -106,6 +115,9 @@ func (m *Memory) Ran(id string, s Stamp, aside bool) {
 		}
 		p.last[id] = r
 		m.records++
+	}
+	if assert.Enabled {
+		p.assertNext(id, r, s)
 	}
 	if s.Seq > r.last {
 		r.last = s.Seq

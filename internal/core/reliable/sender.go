@@ -6,7 +6,6 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // Config holds the settings of a Sender; all fields must be positive.
@@ -23,8 +22,6 @@ type Config struct {
 	Resend time.Duration
 	// KeepDone: confirmed messages count as held until a Released.
 	KeepDone bool
-
-	mutant mutant.Kind
 }
 
 // The pauses after a refusal, and while a shard has no way to it. Each doubles up
@@ -112,7 +109,7 @@ func (s *Sender) Step(now clock.Instant, ev Event, out *Effects) {
 	case Offer:
 		out.Taken = s.offer(now, ev)
 	case Sent:
-		s.sent(now, ev)
+		s.onSent(now, ev)
 	case Blocked:
 		s.block(now, ev)
 	case Freed:
@@ -120,14 +117,14 @@ func (s *Sender) Step(now clock.Instant, ev Event, out *Effects) {
 	case Confirmed:
 		s.confirm(ev, out)
 	case Refused:
-		s.refused(now, ev)
+		s.onRefused(now, ev)
 	case Lost:
-		s.lost(ev)
+		s.onLost(ev)
 	case Released:
 		s.held -= ev.Messages
 		s.bytes -= ev.Bytes
 	case Tick:
-		s.tick(now)
+		s.onTick(now)
 	}
 }
 
@@ -206,9 +203,6 @@ func (s *Sender) transmit(c *chain, at int) Transmit {
 	if at > 0 {
 		stamp.Prev = c.items[at-1].seq
 	}
-	if s.cfg.mutant.Is("floor above the unconfirmed") {
-		stamp.Floor = it.seq
-	}
 	return Transmit{Shard: c.stream.shard, ID: c.id, Stamp: stamp, Data: it.data}
 }
 
@@ -219,9 +213,9 @@ func (s *Sender) enqueue(c *chain) {
 	}
 }
 
-// find returns an unconfirmed message and its place in its chain, which has none that
+// findMessage returns an unconfirmed message and its place in its chain, which has none that
 // is confirmed.
-func (s *Sender) find(shard protocol.ShardID, seq uint64) (*item, int) {
+func (s *Sender) findMessage(shard protocol.ShardID, seq uint64) (*item, int) {
 	st := s.streams[shard]
 	if st == nil || seq < st.items[0].seq || seq >= st.next {
 		return nil, 0

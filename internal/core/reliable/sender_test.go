@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // desk is a Sender on a clock of its own; node 1 is the home of all shards.
@@ -252,7 +253,7 @@ func TestEveryMessageIsOverOnce(t *testing.T) {
 		ev   Confirmed
 		want []string
 	}{
-		{Confirmed{Shard: 1, Seq: 3, From: 1, All: true, Result: no}, []string{"b " + ErrResultLost.Error(), "b no"}},
+		{Confirmed{Shard: 1, Seq: 3, From: 1, All: true, Result: no}, []string{"b " + failure.ResultLost.Error(), "b no"}},
 		{Confirmed{Shard: 1, Seq: 3, From: 1, All: true}, nil},
 		{Confirmed{Shard: 1, Seq: 2, From: 1}, nil},
 		{Confirmed{Shard: 1, Seq: 99, From: 1}, nil},

@@ -22,9 +22,6 @@ const StampBytes = 4*8 + 4
 // WindowMax bounds Seq - Floor.
 const WindowMax = 4096
 
-// ErrResultLost: the message was handled, and its handler's result was lost.
-var ErrResultLost = errors.New("reliable: handled, result lost")
-
 // ErrMalformed: the bytes are no Stamp, or no Memory.
 var ErrMalformed = errors.New("reliable: malformed")
 

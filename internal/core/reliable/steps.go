@@ -7,10 +7,11 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // Event is what happens to a Sender.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // These are the events.
 type (
@@ -40,7 +41,7 @@ type (
 	}
 	// Confirmed: a node reports that a message was handled, or will never be. Result is
 	// returned in Done. All: every earlier message for the same entity was handled too, with
-	// ErrResultLost. It counts only from the node that has the last copy, and only while
+	// failure.ResultLost. It counts only from the node that has the last copy, and only while
 	// that copy is not lost. Otherwise a crashed home could confirm the newer of two messages
 	// of which the older is about to run a second time.
 	Confirmed struct {
@@ -66,15 +67,15 @@ type (
 	Tick struct{}
 )
 
-func (Offer) event()     {}
-func (Sent) event()      {}
-func (Blocked) event()   {}
-func (Freed) event()     {}
-func (Confirmed) event() {}
-func (Refused) event()   {}
-func (Lost) event()      {}
-func (Released) event()  {}
-func (Tick) event()      {}
+func (Offer) isEvent()     {}
+func (Sent) isEvent()      {}
+func (Blocked) isEvent()   {}
+func (Freed) isEvent()     {}
+func (Confirmed) isEvent() {}
+func (Refused) isEvent()   {}
+func (Lost) isEvent()      {}
+func (Released) isEvent()  {}
+func (Tick) isEvent()      {}
 
 // Transmit is one copy to send.
 type Transmit struct {
@@ -105,8 +106,8 @@ func (e *Effects) Reset() {
 	e.Taken, e.Done = false, e.Done[:0]
 }
 
-func (s *Sender) sent(now clock.Instant, ev Sent) {
-	it, at := s.find(ev.Shard, ev.Seq)
+func (s *Sender) onSent(now clock.Instant, ev Sent) {
+	it, at := s.findMessage(ev.Shard, ev.Seq)
 	if it == nil {
 		// The answer came first.
 		return
@@ -129,7 +130,7 @@ func (s *Sender) block(now clock.Instant, ev Blocked) {
 		return
 	}
 	if c := st.chains[ev.ID]; c != nil {
-		s.rest(c, now, blockedMin, blockedMax)
+		s.pauseChain(c, now, blockedMin, blockedMax)
 		return
 	}
 	st.pause = min(max(2*st.pause, blockedMin), blockedMax)
@@ -149,29 +150,29 @@ func (s *Sender) unblock(st *stream) {
 }
 
 func (s *Sender) confirm(ev Confirmed, out *Effects) {
-	it, at := s.find(ev.Shard, ev.Seq)
-	if it == nil || it.at != ev.From && !s.cfg.mutant.Is("the dead confirm") {
+	it, at := s.findMessage(ev.Shard, ev.Seq)
+	if it == nil || it.at != ev.From {
 		return
 	}
 	c := it.chain
 	st := c.stream
 	first := at
-	if ev.All && !s.cfg.mutant.Is("each for itself") {
+	if ev.All {
 		first = 0
 	}
 	for i, it := range c.items[first : at+1] {
-		result := ErrResultLost
+		var result error = failure.ResultLost
 		if first+i == at {
 			result = ev.Result
 		}
-		s.settle(it, result, out)
+		s.finishMessage(it, result, out)
 	}
 	c.items = slices.Delete(c.items, first, at+1)
 	c.sent = max(c.sent-(at+1-first), min(c.sent, first))
 	c.pause, c.until = 0, 0
 	c.again = c.again && first > 0
 	if len(c.items) == 0 {
-		s.drop(c)
+		s.dropChain(c)
 	} else if c.due() >= 0 {
 		s.enqueue(c)
 	}
@@ -184,8 +185,8 @@ func (s *Sender) confirm(ev Confirmed, out *Effects) {
 	}
 }
 
-// settle returns a message as confirmed.
-func (s *Sender) settle(it *item, result error, out *Effects) {
+// finishMessage returns a message as confirmed.
+func (s *Sender) finishMessage(it *item, result error, out *Effects) {
 	out.Done = append(out.Done, Done{Shard: it.chain.stream.shard, ID: it.chain.id, Data: it.data, Result: result})
 	if !s.cfg.KeepDone {
 		s.held--
@@ -196,17 +197,15 @@ func (s *Sender) settle(it *item, result error, out *Effects) {
 
 // forget ends a stream; the next one begins above it.
 func (s *Sender) forget(st *stream) {
-	if !s.cfg.mutant.Is("numbers used twice") {
-		s.top = max(s.top, st.next-1)
-	}
+	s.top = max(s.top, st.next-1)
 	delete(s.streams, st.shard)
 	if st.blocked {
 		s.blocked = slices.DeleteFunc(s.blocked, func(o *stream) bool { return o == st })
 	}
 }
 
-// drop removes a chain without messages.
-func (s *Sender) drop(c *chain) {
+// dropChain removes a chain without messages.
+func (s *Sender) dropChain(c *chain) {
 	last := s.active[len(s.active)-1]
 	s.active[c.place], last.place = last, c.place
 	s.active[len(s.active)-1] = nil
@@ -218,8 +217,8 @@ func (s *Sender) drop(c *chain) {
 	}
 }
 
-func (s *Sender) refused(now clock.Instant, ev Refused) {
-	it, at := s.find(ev.Shard, ev.Seq)
+func (s *Sender) onRefused(now clock.Instant, ev Refused) {
+	it, at := s.findMessage(ev.Shard, ev.Seq)
 	if it == nil || it.try != ev.Try || at >= it.chain.sent {
 		// Another copy is in flight, or will be.
 		return
@@ -229,11 +228,11 @@ func (s *Sender) refused(now clock.Instant, ev Refused) {
 		at = 0
 	}
 	c.sent = at
-	s.rest(c, now, refusedMin, refusedMax)
+	s.pauseChain(c, now, refusedMin, refusedMax)
 }
 
-// rest pauses a chain, twice as long as the time before.
-func (s *Sender) rest(c *chain, now clock.Instant, shortest, longest time.Duration) {
+// pauseChain pauses a chain, twice as long as the time before.
+func (s *Sender) pauseChain(c *chain, now clock.Instant, shortest, longest time.Duration) {
 	c.pause = min(max(2*c.pause, shortest), longest)
 	c.until = now.Add(c.pause)
 	if !slices.Contains(s.resting, c) {
@@ -256,7 +255,7 @@ func (s *Sender) freed(ev Freed) {
 	}
 }
 
-func (s *Sender) lost(ev Lost) {
+func (s *Sender) onLost(ev Lost) {
 	for _, c := range s.active {
 		from := slices.IndexFunc(c.items[:c.sent], func(it *item) bool { return it.at == ev.Node || ev.Node == 0 })
 		if from < 0 {
@@ -270,7 +269,7 @@ func (s *Sender) lost(ev Lost) {
 	}
 }
 
-func (s *Sender) tick(now clock.Instant) {
+func (s *Sender) onTick(now clock.Instant) {
 	for i := 0; i < len(s.blocked); {
 		if st := s.blocked[i]; !st.until.After(now) {
 			s.unblock(st)
@@ -290,7 +289,7 @@ func (s *Sender) tick(now clock.Instant) {
 	}
 	s.scan = now.Add(s.cfg.Resend / 2)
 	for _, c := range s.active {
-		if c.sent > 0 && !s.cfg.mutant.Is("nothing sent again") && now.Sub(c.items[0].sentAt) >= s.wait(c.items[0].try) {
+		if c.sent > 0 && now.Sub(c.items[0].sentAt) >= s.wait(c.items[0].try) {
 			c.again = true
 			s.enqueue(c)
 		}

@@ -18,9 +18,6 @@ const (
 // aside that have not run by now will not run here. Producers that find no room are
 // evicted, the longest silent first, and counted.
 func (m *Memory) Append(b []byte) []byte {
-	if m.mutant.Is("memory stays behind") {
-		return b
-	}
 	byUse := slices.SortedFunc(maps.Keys(m.producers), func(x, y Producer) int {
 		return cmp.Compare(m.producers[y].used, m.producers[x].used)
 	})
@@ -63,7 +60,7 @@ func (m *Memory) Restore(b []byte) error {
 		m.restoreOne(in)
 	}
 	if in.Err() != nil {
-		*m = Memory{mutant: m.mutant}
+		*m = Memory{}
 		return ErrMalformed
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 type RequestID uint64
 
 // Event is one input of a Core. Its implementations are the structs below.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Tick marks the passage of time: the shell sends it at Core.Deadline or later.
 type Tick struct{}
@@ -71,15 +71,15 @@ type PeerUp struct{ ID gossip.NodeID }
 // alone end in the same step.
 type LeaseRegained struct{}
 
-func (Tick) event()          {}
-func (Update) event()        {}
-func (Read) event()          {}
-func (Cancel) event()        {}
-func (Received) event()      {}
-func (ViewChanged) event()   {}
-func (PeerLost) event()      {}
-func (PeerUp) event()        {}
-func (LeaseRegained) event() {}
+func (Tick) isEvent()          {}
+func (Update) isEvent()        {}
+func (Read) isEvent()          {}
+func (Cancel) isEvent()        {}
+func (Received) isEvent()      {}
+func (ViewChanged) isEvent()   {}
+func (PeerLost) isEvent()      {}
+func (PeerUp) isEvent()        {}
+func (LeaseRegained) isEvent() {}
 
 // Mutate returns an Op that needs no decision.
 func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.Value) operation.Op {
@@ -195,7 +195,7 @@ type keyStats struct {
 
 // Key describes a key.
 func (c *Core) Key(key string) keyStats {
-	it := c.store.get(key)
+	it := c.store.itemOf(key)
 	if it == nil {
 		return keyStats{}
 	}
@@ -230,7 +230,7 @@ func (c *Core) DiskFails(why error) {
 // which it is one of Bases, or by Release.
 func (c *Core) Snapshot(key string) *Snapshot {
 	s := &Snapshot{Key: key}
-	it := c.store.get(key)
+	it := c.store.itemOf(key)
 	if it == nil {
 		return s
 	}
@@ -270,7 +270,7 @@ func (c *Core) Restore(items []Item) error {
 // State returns the whole state of a key for storing it; ok is false if there is
 // none.
 func (c *Core) State(key string) (in Item, ok bool) {
-	it := c.store.get(key)
+	it := c.store.itemOf(key)
 	if it == nil {
 		return Item{}, false
 	}
@@ -282,7 +282,7 @@ func (c *Core) State(key string) (in Item, ok bool) {
 func (c *Core) Value(key string) crdt.Value { return c.store.value(key) }
 
 // Keys returns the names of all keys that begin with prefix, sorted.
-func (c *Core) Keys(prefix string) []string { return c.store.names(prefix) }
+func (c *Core) Keys(prefix string) []string { return c.store.liveNames(prefix) }
 
 // Digest returns a hash of the whole data: replicas with equal digests hold equal data.
 func (c *Core) Digest() uint64 { return c.store.root }

@@ -98,12 +98,12 @@ func TestNewcomerTakesOverManyDots(t *testing.T) {
 	c := w.nodes[3].core
 	used, err := crdt.Decode(crdt.KindORSet, claim(3, many))
 	if err == nil {
-		_, err = c.store.get("s").value.Join(used)
+		_, err = c.store.itemOf("s").value.Join(used)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.store.settle(c.store.get("s"))
+	c.store.updateSums(c.store.itemOf("s"))
 	c.values.dots = many
 	w.settle(5 * time.Second)
 	w.start(4)

@@ -119,9 +119,6 @@ func (ck *clocks) stampWall() uint64 {
 		return 0
 	}
 	rs := ck.readings()
-	if own := ck.ownWall(); ck.blunder == blunderOwnClock {
-		return own
-	}
 	most := lowerMedian(rs) + millis(stampLead)
 	if own := ck.ownWall(); own > 0 && len(rs) > 0 {
 		return min(own, most)
@@ -163,7 +160,7 @@ func (ck *clocks) noteClock(p *peer, wall uint64) (judge bool) {
 
 // isMuted reports whether this replica sends and accepts nothing but clocks.
 func (ck *clocks) isMuted() bool {
-	return ck.unjudged && len(ck.members.peers) > 0 && ck.blunder != blunderUnjudged
+	return ck.unjudged && len(ck.members.peers) > 0
 }
 
 func carriesClock(m Message) bool {
@@ -199,7 +196,7 @@ func malformed(in *Item, v crdt.Value) error {
 func (ck *clocks) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.Error) {
 	newest, ok := newestStamp(v)
 	wall := ck.judgingWall()
-	if from == nil || !ok || !tooFar(newest, wall) || ck.blunder == blunderAdmitAll {
+	if from == nil || !ok || !tooFar(newest, wall) {
 		return v, nil
 	}
 	var err *replicator.Error
@@ -339,7 +336,7 @@ func (it *item) raiseEra(era uint8) (raised bool) {
 	if it.value == nil || it.era >= era {
 		return false
 	}
-	it.replace(lifted(it.value, it.era, era))
+	it.replaceValue(lifted(it.value, it.era, era))
 	it.era = era
 	return true
 }

@@ -42,7 +42,7 @@ func (d *dials) tick(ahead time.Duration) uint64 {
 }
 
 // clocked is a world in which cores have clocks.
-func clocked(t testing.TB, seed uint64, n int, b blunder, tweak func(*Config)) (*world, *dials) {
+func clocked(t testing.TB, seed uint64, n int, tweak func(*Config)) (*world, *dials) {
 	d := &dials{ahead: map[gossip.NodeID]time.Duration{}}
 	w := newWorld(t, seed, n, func(c *Config) {
 		self := *c
@@ -51,7 +51,7 @@ func clocked(t testing.TB, seed uint64, n int, b blunder, tweak func(*Config)) (
 		if tweak != nil {
 			tweak(c)
 		}
-	}).plant(b)
+	})
 	d.w = w
 	return w, d
 }
@@ -97,13 +97,13 @@ func registerIn(c *Core, key string) (string, crdt.Stamp) {
 }
 
 // playClocks is a random run in which one clock jumps by up to a century.
-func playClocks(t testing.TB, seed uint64, b blunder) string {
+func playClocks(t testing.TB, seed uint64) string {
 	lazy := func(c *Config) {
 		if seed%2 == 0 {
 			c.NoStream, c.SpreadMax, c.ResendAfter = true, time.Minute, 400*time.Millisecond
 		}
 	}
-	w, d := clocked(t, seed, 3+int(seed%3), b, lazy)
+	w, d := clocked(t, seed, 3+int(seed%3), lazy)
 	h := &history{campaign: &campaign{world: w, o: oracle{}, nextID: 10}, open: map[gossip.NodeID]int{}}
 	wrong := ""
 	fail := func(format string, args ...any) {
@@ -176,24 +176,20 @@ func TestClocksThatJump(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
-	if wrong := playSeeds(t, seeds, blunderNone, playClocks); wrong != "" {
+	if wrong := playSeeds(t, seeds, playClocks); wrong != "" {
 		t.Fatal(wrong)
 	}
 }
 
 // jumpingClocks plays the runs of TestClocksThatJump.
-func jumpingClocks(t *testing.T, b blunder) string {
-	seeds := uint64(60)
-	if b == blunderNone {
-		seeds = 3
-	}
-	return playSeeds(t, seeds, b, playClocks)
+func jumpingClocks(seeds uint64) scenario {
+	return func(t *testing.T) string { return playSeeds(t, seeds, playClocks) }
 }
 
 // playSeeds plays seeds from 0 on and returns the first violation, "" if there is none.
-func playSeeds(t testing.TB, seeds uint64, b blunder, play func(testing.TB, uint64, blunder) string) string {
+func playSeeds(t testing.TB, seeds uint64, play func(testing.TB, uint64) string) string {
 	for seed := range seeds {
-		if wrong := play(t, seed, b); wrong != "" {
+		if wrong := play(t, seed); wrong != "" {
 			return wrong
 		}
 	}
@@ -202,8 +198,8 @@ func playSeeds(t testing.TB, seeds uint64, b blunder, play func(testing.TB, uint
 
 // centuryFromWriter: a writer that does not look at clocks sends what is of 2099; others
 // neither apply it nor count for it, whatever else it sends with it.
-func centuryFromWriter(t *testing.T, b blunder) string {
-	w, d := clocked(t, 1, 3, b, nil)
+func centuryFromWriter(t *testing.T) string {
+	w, d := clocked(t, 1, 3, nil)
 	w.run(time.Second)
 	w.update(3, replicator.Local, replicator.Fence{}, stampBy(3, "good", "v"))
 	at := crdt.Stamp{Time: d.tick(century), Node: 3}
@@ -232,8 +228,8 @@ func centuryFromWriter(t *testing.T, b blunder) string {
 
 // aloneIn2099: a node alone, whose clock stands in 2099, writes; others come. What it wrote
 // stands, under stamps of the present, and others write over it.
-func aloneIn2099(t *testing.T, b blunder) string {
-	w, d := clocked(t, 1, 1, b, nil)
+func aloneIn2099(t *testing.T) string {
+	w, d := clocked(t, 1, 1, nil)
 	d.ahead[1] = century
 	for i := range 3 {
 		if r := w.reply(1, w.update(1, majority, replicator.Fence{}, stampBy(1, fmt.Sprint("k", i), "alone"))); r.Err != nil {
@@ -283,7 +279,7 @@ func aloneIn2099(t *testing.T, b blunder) string {
 
 // One that was admitted elsewhere is merged, wherever it comes from: replicas come out equal.
 func TestAdmittedByOneIsTakenByAll(t *testing.T) {
-	w, d := clocked(t, 1, 3, blunderNone, nil)
+	w, d := clocked(t, 1, 3, nil)
 	d.ahead[2], d.ahead[3] = century, century // they vouch for each other
 	w.cut = func(a, b gossip.NodeID) bool { return a == 1 || b == 1 }
 	w.writeUnchecked(3, fixedIn("k", "2099", crdt.Stamp{Time: d.tick(century), Node: 3}))
@@ -386,7 +382,7 @@ func TestFilesFromTheFutureKeepTheirOrder(t *testing.T) {
 // TestStampsOfRawChangesAreBounded: a change that stamps without saying so in Plan.Fixed
 // froze its value at its own node until the stamp's time came, or for ever.
 func TestStampsOfRawChangesAreBounded(t *testing.T) {
-	w, d := clocked(t, 1, 3, blunderNone, nil)
+	w, d := clocked(t, 1, 3, nil)
 	w.run(time.Second)
 	for _, far := range []uint64{d.tick(century), timeMax, 1<<64 - 1} {
 		raw := Mutate("r", crdt.KindLWWRegister, 64, func(v crdt.Value) crdt.Value {

@@ -212,14 +212,14 @@ func Light(frame []byte) bool {
 // the frame.
 func Decode(frame []byte) (Message, error) {
 	r := wire.NewReader(frame)
-	m := decode(r)
+	m := decodeMessage(r)
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-func decode(r *wire.Reader) Message {
+func decodeMessage(r *wire.Reader) Message {
 	switch tag := r.Byte(); tag {
 	case tagDeltas:
 		return readDeltas(r)

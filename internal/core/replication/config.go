@@ -138,98 +138,6 @@ func (c Config) withDefaults() Config {
 // keyBytesMax bounds the name of a key on the wire, independent of a peer's Limits.
 const keyBytesMax = 4096
 
-// blunder is a planted bug, with which tests prove that the checks catch it.
-// Only tests set it.
-type blunder uint8
-
-const (
-	blunderNone blunder = iota
-	// blunderHasty commits when half of the peers have answered.
-	blunderHasty
-	// blunderNoFloor accepts state from before a commit.
-	blunderNoFloor
-	// blunderOldLog sends entries from before a tombstone unchanged.
-	blunderOldLog
-	// blunderNoRebase leaves a key that was created again in its generation.
-	blunderNoRebase
-	// blunderForgetKept forgets deletions whose keys old files may bring back.
-	blunderForgetKept
-	blunders
-
-	// blunderOwnIdleness counts only own changes when it deletes idle keys.
-	blunderOwnIdleness
-	// blunderNoTerms commits without the fences.
-	blunderNoTerms
-	// blunderGatherUnchanged does not merge shares if one of them has gone since all
-	// members agreed to merge them.
-	blunderGatherUnchanged
-	// blunderNoWriteBack answers a read without ensuring that the returned values stand
-	// at the level.
-	blunderNoWriteBack
-	// blunderOldAnswers lets a read count answers from before the view was settled.
-	blunderOldAnswers
-	// blunderNoJoint counts majorities over the current view alone.
-	blunderNoJoint
-	// blunderNoLease ends requests without a lease.
-	blunderNoLease
-	// blunderLocalAck confirms a write that stands at this replica alone.
-	blunderLocalAck
-	// blunderLiving counts majorities over the reachable members.
-	blunderLiving
-	// blunderNoFence lets every term pass.
-	blunderNoFence
-	// blunderLaterView counts answers that were given in a later view.
-	blunderLaterView
-	// blunderSeenIsAck treats the progress of a stream as a confirmation.
-	blunderSeenIsAck
-	// blunderNoEcho confirms parts of a write that had no effect here.
-	blunderNoEcho
-	// blunderFewVoters lets a newcomer catch up with a majority of the voters.
-	blunderFewVoters
-	// blunderSkipMajority needs only a majority after a missed view.
-	blunderSkipMajority
-	// blunderSettledIsCaughtUp treats a settled view as proof that this replica has
-	// caught up.
-	blunderSettledIsCaughtUp
-	// blunderLateReport counts a peer's report that it has caught up for an exchange before
-	// the report.
-	blunderLateReport
-	// blunderTrustHelpers treats the state of a helper as that of the session's primary
-	// source.
-	blunderTrustHelpers
-	// blunderNoHorizon accepts any file, however long it was away.
-	blunderNoHorizon
-	// blunderNewAges restarts the age of deletions at every start.
-	blunderNewAges
-	// blunderWallAge lets deletions age while all members are down.
-	blunderWallAge
-	// blunderUnconfirmed treats deletions that other replicas may lack as old ones.
-	blunderUnconfirmed
-	// blunderNotFresh lets a replica that has just loaded its file take part immediately.
-	blunderNotFresh
-	// blunderNoMinGeneration begins new durable keys in generation 0.
-	blunderNoMinGeneration
-	// blunderAnyEven treats all peers as current, without comparing their deletions.
-	blunderAnyEven
-	// blunderNoForgottenStamp loses the newest forgotten stamp at each stop.
-	blunderNoForgottenStamp
-	// blunderClaimRefused ends a session as if all items had been accepted.
-	blunderClaimRefused
-	// blunderOwnStamps stamps above this replica's state, and not above the answers.
-	blunderOwnStamps
-	// blunderAdmitAll accepts stamps however far they are ahead.
-	blunderAdmitAll
-	// blunderOwnClock stamps by the own clock alone.
-	blunderOwnClock
-	// blunderUnjudged sends entries that were stamped before another clock was received.
-	blunderUnjudged
-	// blunderNoEra leaves stamps that are ahead of the clocks in their era.
-	blunderNoEra
-	// blunderEraReplaces replaces a state of a lower era by one of a higher era.
-	blunderEraReplaces
-	blundersAll
-)
-
 // env is shared by all parts of a core: the settings, the time and the effects of the
 // step under way, and the counters.
 type env struct {
@@ -238,21 +146,17 @@ type env struct {
 	// now is the time of the step under way, steps counts the steps.
 	now   clock.Instant
 	steps uint64
-	// remote is set while the step handles a message.
-	remote bool
 	// out is the effects of the step under way.
 	out *Effects
 	// onDisk is set while a message or reply that rests on the disk is sent (disk.go).
 	onDisk bool
 	ids    uint64 // of sessions and transfers
-	// blunder is a planted bug; only tests set it.
-	blunder blunder
 }
 
-func (ev *env) trace(e TraceEvent) { ev.out.Trace = append(ev.out.Trace, e) }
+func (ev *env) traceEvent(e TraceEvent) { ev.out.Trace = append(ev.out.Trace, e) }
 
 func (ev *env) kept(key string) bool {
-	return ev.cfg.Keep != nil && ev.cfg.Keep(key) && ev.blunder != blunderForgetKept
+	return ev.cfg.Keep != nil && ev.cfg.Keep(key)
 }
 
 func (ev *env) wait(backoff int) time.Duration { return ev.cfg.ResendAfter << min(backoff, backoffMax) }

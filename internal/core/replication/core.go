@@ -91,7 +91,6 @@ func (c *Core) addUpkeep() {
 // Step handles one event. Between calls now must not go back.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out, c.stream.shared, c.now = out, nil, now
-	c.remote = false
 	c.steps++
 	if c.deletions.born == 0 {
 		c.deletions.born = now
@@ -105,7 +104,6 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Cancel:
 		c.table.removeRequest(c.table.open[ev.ID])
 	case Received:
-		c.remote = true
 		c.onReceived(now, ev.From, ev.Msg)
 	case ViewChanged:
 		c.onView(now, ev.View)
@@ -302,7 +300,7 @@ func (c *Core) catchUp(now clock.Instant) {
 		return
 	}
 	c.members.former = nil
-	c.trace(TraceEvent{Kind: TraceSettled})
+	c.traceEvent(TraceEvent{Kind: TraceSettled})
 	c.requests.askAgain(now)
 	c.requests.recountAll(now)
 }

@@ -13,9 +13,7 @@ func (pr *pruner) applyCommit(now clock.Instant, drops []Drop) {
 	for i := range drops {
 		byKey[drops[i].Key] = &drops[i]
 	}
-	if pr.blunder != blunderOldLog {
-		pr.rewriteLog(byKey)
-	}
+	pr.rewriteLog(byKey)
 	for i := range drops {
 		pr.applyDrop(&drops[i])
 	}
@@ -31,7 +29,7 @@ func (pr *pruner) applyCommit(now clock.Instant, drops []Drop) {
 	pr.barrier.lastDrops = drops
 	pr.stream.shared = nil
 	pr.stats.Rounds++
-	pr.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
+	pr.traceEvent(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
 	for _, r := range pr.table.open { // order-free: clears only
 		r.repairs = nil
 	}
@@ -40,7 +38,7 @@ func (pr *pruner) applyCommit(now clock.Instant, drops []Drop) {
 // applyDrop applies one line of a commit. Values that have changed since they were
 // agreed upon keep their garbage until a later round.
 func (pr *pruner) applyDrop(d *Drop) {
-	it := pr.store.get(d.Key)
+	it := pr.store.itemOf(d.Key)
 	switch {
 	case it == nil:
 	case d.Since > 0 && d.Kind != 0:
@@ -48,13 +46,13 @@ func (pr *pruner) applyDrop(d *Drop) {
 	case d.Since > 0:
 		pr.dropEnded(d, it)
 	case len(d.Writers) > 0:
-		it.own()
+		it.copyIfPinned()
 		pr.gatherShares(d, it)
 	case d.Kind != 0:
-		it.own()
+		it.copyIfPinned()
 		p, ok := it.value.(prunableValue)
 		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, pr.members.isDead) {
-			pr.store.settle(it)
+			pr.store.updateSums(it)
 			pr.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
 				pr.barrier.maxForgottenStamp = max(pr.barrier.maxForgottenStamp, m.Forgotten().Time)
@@ -64,17 +62,14 @@ func (pr *pruner) applyDrop(d *Drop) {
 		// Written here before this replica had a deletion that all peers had applied.
 		pr.values.removeItem(it)
 	default:
-		if pr.blunder == blunderNoRebase && it.value != nil {
-			return
-		}
 		it.gen -= d.Gen
 		pr.stats.Pruned++
 		pr.deletions.forget(it.key) // by a leader whose Keep does not select the key
 		if it.gen == 0 && it.value == nil {
-			pr.store.remove(it)
+			pr.store.removeItem(it)
 			return
 		}
-		pr.store.settle(it)
+		pr.store.updateSums(it)
 		pr.deletions.noteDeletions(it, it.value)
 	}
 }
@@ -93,7 +88,7 @@ func (pr *pruner) dropEnded(d *Drop, it *item) {
 // dropInside forgets deletions of entries of a durable map. A replica that has agreed
 // holds them, or newer states, which stay.
 func (pr *pruner) dropInside(d *Drop, it *item) {
-	it.own()
+	it.copyIfPinned()
 	m, ok := it.value.(*entryMap)
 	if !ok || it.gen != d.Gen || it.era != d.Era {
 		return
@@ -106,7 +101,7 @@ func (pr *pruner) dropInside(d *Drop, it *item) {
 		}
 	}
 	if dropped > 0 {
-		pr.store.settle(it)
+		pr.store.updateSums(it)
 		pr.stats.Pruned += uint64(dropped)
 		pr.out.Forgotten = append(pr.out.Forgotten, it.key)
 	}
@@ -125,7 +120,7 @@ func (pr *pruner) rewriteLog(byKey map[string]*Drop) {
 	}
 	for i, e := range pr.stream.log.entries {
 		n := rewrite(e)
-		pr.stream.log.bytes += n.size() - e.size()
+		pr.stream.log.bytes += n.encodedSize() - e.encodedSize()
 		pr.stream.log.entries[i] = n
 	}
 	for _, r := range pr.table.writes {
@@ -178,7 +173,7 @@ func (pr *pruner) replaceOvertaken(in Item, d *Drop) Item {
 	if !ok || in.Gen != 0 || in.Kind != d.Kind {
 		return in
 	}
-	in = liftedItem(in, pr.store.get(in.Key).era)
+	in = liftedItem(in, pr.store.itemOf(in.Key).era)
 	v, err := crdt.Decode(in.Kind, in.Bytes)
 	if err != nil {
 		return in
@@ -226,7 +221,7 @@ func without(in Item, d *Drop) Item {
 }
 
 // Rounds of pruning also merge the shares of dead writers in maps of counters (prune.go;
-// crdt/gather.go explains why). Two things differ. The drop names the writers, since a
+// crdt/garbage.go explains why). Two things differ. The drop names the writers, since a
 // replica may be in a later view, with more of them dead, when the commit arrives. A
 // replica that has agreed carries the drop out even if it has changed the value since.
 
@@ -261,11 +256,8 @@ func (pr *pruner) gatherShares(d *Drop, it *item) {
 	if !ok || it.gen != 0 || it.kind() != d.Kind {
 		return // deleted since; the remaining lines of the key will be too
 	}
-	if pr.blunder == blunderGatherUnchanged && g.Shares(d.writer) != d.Garbage {
-		return
-	}
 	if g.Gather(d.writer) {
-		pr.store.settle(it)
+		pr.store.updateSums(it)
 		pr.stats.Pruned += uint64(d.Garbage.Items)
 	}
 }
@@ -289,7 +281,7 @@ func (pr *pruner) markExpired() {
 	pr.expiryAt = clock.Never
 	for key, e := range pr.deletions.of { // order-free: marks only
 		if e.whole.print != 0 && pr.deletions.expired(e.whole) || e.whole.print == 0 && pr.deletions.expired(deletion{lived: e.oldest}) {
-			pr.store.suspect(&pr.store.buckets[bucketOf(pr.store.get(key).hash)])
+			pr.store.suspect(&pr.store.buckets[bucketOf(pr.store.itemOf(key).hash)])
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (d *disks) cutOff(slot int) {
 // The deletion of an entry is remembered for Retain, and no longer, also in a map that
 // is in use all the time.
 func TestDeletionOfADurableEntryEnds(t *testing.T) {
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "a", "old"), d.set(0, "b", "stays"))
 	d.do(1, replicator.All, d.end(1, "a"))
@@ -70,7 +70,7 @@ func TestDeletionOfADurableEntryEnds(t *testing.T) {
 // also when deletions never pause, not for as long as a frame takes.
 func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 	const retain, every = 6 * time.Second, 2 * time.Millisecond
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	tweak := d.tweak
 	d.tweak = func(c *Config) { tweak(c); c.Retain, c.evenMargin = retain, 100*time.Millisecond }
 	d.hasty = true
@@ -112,7 +112,7 @@ func TestDeletionThatAMemberLacksIsNotForgotten(t *testing.T) {
 			d.run(3 * testRetain)
 			got := d.keys()
 			return verdict(got == s.left && d.tombs() == 0, "%s, %d deletions remembered", got, d.tombs())
-		})(t, blunderNone)
+		})(t)
 		if wrong != "" {
 			t.Errorf("%s: %s", s.left, wrong)
 		}
@@ -120,8 +120,8 @@ func TestDeletionThatAMemberLacksIsNotForgotten(t *testing.T) {
 }
 
 // The cluster was down as a whole for months, one member for a while longer.
-func entriesDownForMonths(t *testing.T, b blunder) string {
-	d := newDisks(t, b, 3)
+func entriesDownForMonths(t *testing.T) string {
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "a", "e"), d.set(0, "b", "e"))
 	d.run(testRetain / 2)
@@ -146,9 +146,9 @@ func entriesDownForMonths(t *testing.T, b blunder) string {
 // An entry was ended by a clock far ahead. One member is away, shortly, while that is
 // forgotten; the others start anew, and so does one without a file. Then the entry is set
 // by clocks that are right.
-func entryAboveTheCeiling(t *testing.T, b blunder) string {
+func entryAboveTheCeiling(t *testing.T) string {
 	const ahead = 1 << 40
-	d := newDisks(t, b, 4)
+	d := newDisks(t, 4)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "a", "e"), d.set(0, "c", "e"))
 	d.do(0, replicator.All, deleteIn(d.at[0], "keep/m", "a", ahead), deleteIn(d.at[0], "keep/m", "c", ahead))
@@ -175,8 +175,8 @@ func entryAboveTheCeiling(t *testing.T, b blunder) string {
 
 // A member has the end of an entry by a read's repair, and not yet the entry itself, which
 // still stands in the log of its writer, and in a frame under way, when all forget the end.
-func entryInAnOldLog(t *testing.T, b blunder) string {
-	d := newDisks(t, b, 3)
+func entryInAnOldLog(t *testing.T) string {
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "b", "e"))
 	d.run(5 * time.Second)
@@ -215,7 +215,7 @@ func entryInAnOldLog(t *testing.T, b blunder) string {
 // each round.
 func TestManyEndsInOneMapEnd(t *testing.T) {
 	const n = 5000
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	d.hasty = true
 	d.boot(0, 1, 2)
 	for i := range n {
@@ -243,7 +243,7 @@ func TestManyEndsInOneMapEnd(t *testing.T) {
 
 // Ages come from the file with the entries that they belong to.
 func TestAgesOfEntriesAreRecalled(t *testing.T) {
-	d := newDisks(t, blunderNone, 1)
+	d := newDisks(t, 1)
 	d.boot(0)
 	d.do(0, replicator.Local, d.set(0, "a", "e"), d.set(0, "b", "e"), addTo(1, "keep/s", "e"))
 	d.do(0, replicator.Local, d.end(0, "a"))
@@ -271,7 +271,7 @@ func TestEndsOfEntriesAreBounded(t *testing.T) {
 // An entry that is set and deleted again by a member that has agreed to forget its former
 // end keeps the new one.
 func TestNewerEndThanTheAgreedOneStays(t *testing.T) {
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "a", "e"))
 	d.do(0, replicator.All, d.end(0, "a"))
@@ -297,7 +297,7 @@ func TestNewerEndThanTheAgreedOneStays(t *testing.T) {
 // Ends go with the generation of the key that they belong to, also where only the next
 // one comes.
 func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "a", "e"))
 	d.do(0, replicator.All, d.end(0, "a"))
@@ -305,7 +305,7 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	d.do(0, majority, operation.Op{Key: "keep/m", Delete: true})
 	d.do(0, majority, d.set(0, "b", "e"))
 	d.do(0, majority, d.end(0, "c"))
-	items := []Item{full(d.core(0).store.get("keep/m"))}
+	items := []Item{full(d.core(0).store.itemOf("keep/m"))}
 	d.cut = nil
 	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).barrier.floor, Horizon: d.core(2).barrier.horizon, Items: items}})
 	if got := d.core(2).deletions.listRecords("keep/m"); len(got) != 1 || got[0].Entry != "c" {

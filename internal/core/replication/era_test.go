@@ -41,13 +41,13 @@ type clockedDisks struct {
 	jumped time.Duration
 }
 
-func newClockedDisks(t testing.TB, seed uint64, n int, b blunder) *clockedDisks {
+func newClockedDisks(t testing.TB, seed uint64, n int) *clockedDisks {
 	d := &clockedDisks{}
 	w := newWorld(t, seed, 0, func(c *Config) {
 		c.PruneEvery, c.Retain, c.evenMargin = 20*time.Millisecond, testRetain, time.Second
 		c.Keep = func(key string) bool { return key != "memory" }
 		c.Wall = func() uint64 { return d.clock() }
-	}).plant(b)
+	})
 	d.disks = &disks{world: w, files: map[int]*simFile{}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
 	for slot := range n {
 		d.files[slot] = &simFile{}
@@ -64,9 +64,9 @@ func (d *clockedDisks) clock() uint64 {
 
 // playEras is a random run in which all clocks jump while nodes, or all of them, are down,
 // and files come back late. Each acknowledged write must stand above all before it.
-func playEras(t testing.TB, seed uint64, b blunder) (wrong string) {
+func playEras(t testing.TB, seed uint64) (wrong string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	d := newClockedDisks(t, seed, 3, b)
+	d := newClockedDisks(t, seed, 3)
 	d.boot(0, 1, 2)
 	want := map[string]string{}
 	slots := func() (up, down []int) {
@@ -156,18 +156,14 @@ func TestErasWithFilesAndClocksThatJump(t *testing.T) {
 	if testing.Short() {
 		seeds = 25
 	}
-	if wrong := playSeeds(t, seeds, blunderNone, playEras); wrong != "" {
+	if wrong := playSeeds(t, seeds, playEras); wrong != "" {
 		t.Fatal(wrong)
 	}
 }
 
 // jumpingFiles plays the runs of TestErasWithFilesAndClocksThatJump.
-func jumpingFiles(t *testing.T, b blunder) string {
-	seeds := uint64(25)
-	if b == blunderNone {
-		seeds = 3
-	}
-	return playSeeds(t, seeds, b, playEras)
+func jumpingFiles(seeds uint64) scenario {
+	return func(t *testing.T) string { return playSeeds(t, seeds, playEras) }
 }
 
 // Lifting keeps the order of stamps, and moves each below all stamps of the next era.
@@ -197,12 +193,12 @@ func TestLiftKeepsTheOrder(t *testing.T) {
 
 // eraWhileOthersWrite: a write to another entry that is acknowledged while a member begins an
 // era is not lost, and a stamp of the caller's below one that was lifted fails.
-func eraWhileOthersWrite(t *testing.T, b blunder) string {
+func eraWhileOthersWrite(t *testing.T) string {
 	wall := uint64(wall2026)
 	w := newWorld(t, 1, 3, func(c *Config) {
 		c.NoStream, c.NoGossip, c.SpreadMax = true, true, time.Minute
 		c.Wall = func() uint64 { return wall }
-	}).plant(b)
+	})
 	var wrong error
 	do := func(id gossip.NodeID, level replicator.Level, op operation.Op) {
 		wrong = errors.Join(wrong, w.reply(id, w.update(id, level, replicator.Fence{}, op)).Err)
@@ -216,7 +212,7 @@ func eraWhileOthersWrite(t *testing.T, b blunder) string {
 	do(3, replicator.Local, setBy(3, "m", "over", "after"))
 	w.pairs([2]gossip.NodeID{1, 2})
 	do(1, majority, setBy(1, "m", "new", "of era 0"))
-	if a, b := w.nodes[2].core.store.get("m").era, w.nodes[3].core.store.get("m").era; wrong == nil && (a != 0 || b != 1) {
+	if a, b := w.nodes[2].core.store.itemOf("m").era, w.nodes[3].core.store.itemOf("m").era; wrong == nil && (a != 0 || b != 1) {
 		return fmt.Sprintf("eras %d and %d", a, b)
 	}
 	w.pairs([2]gossip.NodeID{1, 3})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -54,8 +55,8 @@ func (s *fences) full(f replicator.Fence) bool {
 	return !f.Zero() && !known && len(s.terms) >= s.max
 }
 
-// all returns every group's term, sorted by group.
-func (s *fences) all() []replicator.Fence {
+// sortedFences returns every group's term, sorted by group.
+func (s *fences) sortedFences() []replicator.Fence {
 	out := make([]replicator.Fence, 0, len(s.terms))
 	for g, t := range s.terms {
 		out = append(out, replicator.Fence{Group: g, Term: t})
@@ -85,7 +86,7 @@ func (s *fences) far(term uint64, own, held gossip.Epoch) bool {
 func (s *fences) refuseTerm(from gossip.NodeID, group string, term uint64, held gossip.Epoch) bool {
 	if s.far(term, s.members.epoch, held) {
 		s.stats.FarTerms++
-		s.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
+		s.traceEvent(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
 		return true
 	}
 	return s.early(term, s.members.epoch)
@@ -115,7 +116,7 @@ func (h *heldReads) takeReads() []Received {
 func (s *fences) raiseAll(from gossip.NodeID, held gossip.Epoch, fs []replicator.Fence) {
 	for _, f := range fs {
 		if !s.refuseTerm(from, f.Group, f.Term, held) && s.raise(f) {
-			s.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
+			s.traceEvent(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 		}
 	}
 }
@@ -123,9 +124,6 @@ func (s *fences) raiseAll(from gossip.NodeID, held gossip.Epoch, fs []replicator
 // checkTerm applies a request's fence at this replica. A far or early term does not pass,
 // and higher is 0. held is as in fences.far.
 func (s *fences) checkTerm(from gossip.NodeID, held gossip.Epoch, f replicator.Fence) (higher uint64, ok bool) {
-	if s.blunder == blunderNoFence {
-		return 0, true
-	}
 	if s.refuseTerm(from, f.Group, f.Term, held) {
 		return 0, false
 	}
@@ -134,9 +132,9 @@ func (s *fences) checkTerm(from gossip.NodeID, held gossip.Epoch, f replicator.F
 	switch {
 	case !ok:
 		s.stats.FencedHere++
-		s.trace(TraceEvent{Kind: TraceFenceRefused, Peer: from, Key: f.Group})
+		s.traceEvent(TraceEvent{Kind: TraceFenceRefused, Peer: from, Key: f.Group})
 	case f.Term > before:
-		s.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
+		s.traceEvent(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 	}
 	return higher, ok
 }
@@ -162,4 +160,11 @@ type barrier struct {
 	// are the items written here meanwhile.
 	fresh bool
 	own   []Item
+}
+
+// assertPasses asserts that a write of a replaced writer is not applied.
+func (s *fences) assertPasses(f replicator.Fence) {
+	if have := s.terms[f.Group]; f.Term < have {
+		assert.Broken("G2", "a write of %q passes with term %d, and %d has passed", f.Group, f.Term, have)
+	}
 }

@@ -47,7 +47,7 @@ func (ae *antiEntropy) startRound(now clock.Instant) {
 		return
 	}
 	ae.round++
-	ae.transfers.packer.rest()
+	ae.transfers.packer.releaseIfIdle()
 	if ae.members.caughtUp < ae.members.epoch || len(ae.members.former) > 0 {
 		for _, p := range ae.members.peers {
 			ae.sendStatus(p, p.synced < ae.members.epoch || p.caughtUp < ae.members.epoch || ae.members.caughtUp < ae.members.epoch)
@@ -70,7 +70,7 @@ func (ae *antiEntropy) sendStatus(p *peer, reply bool) {
 		return
 	}
 	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
-		Vector: ae.stream.seenVector(), Fences: ae.fences.all(), Reply: reply,
+		Vector: ae.stream.seenVector(), Fences: ae.fences.sortedFences(), Reply: reply,
 		MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Deletions: ae.deletions.statusSums(ae.now.Sub(ae.deletions.movedAt) > deletionsQuiet), Fresh: ae.barrier.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
 }
 

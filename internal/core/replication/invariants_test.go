@@ -37,7 +37,7 @@ func (c *Core) checkInvariants() {
 	c.checkEnds()
 	size := 0
 	for _, e := range c.stream.log.entries {
-		size += e.size()
+		size += e.encodedSize()
 	}
 	must(size == c.stream.log.bytes && c.stream.log.first > 0, "log: bytes %d %d", size, c.stream.log.bytes)
 	for _, p := range c.members.peers {
@@ -61,7 +61,7 @@ func (c *Core) checkInvariants() {
 			}
 		}
 		slices.Sort(live)
-		must(slices.Equal(live, c.store.names("")), "index of keys")
+		must(slices.Equal(live, c.store.liveNames("")), "index of keys")
 	}
 	must(len(c.members.former) <= formerMax, "kept sets: %d", len(c.members.former))
 }

@@ -63,13 +63,13 @@ func BenchmarkKeys(b *testing.B) {
 			}
 			b.ReportAllocs()
 			n := 0
-			s.names("") // builds the index
+			s.liveNames("") // builds the index
 			for b.Loop() {
 				for range fresh {
 					n++
 					put(fmt.Sprint("other/", n))
 				}
-				if got := len(s.names("key/12345")); got != 10 {
+				if got := len(s.liveNames("key/12345")); got != 10 {
 					b.Fatal(got)
 				}
 			}

@@ -13,19 +13,19 @@ import (
 )
 
 // leased is a world in which some nodes hold no lease.
-func leased(t *testing.T, n int, b blunder, without map[gossip.NodeID]bool) *world {
+func leased(t *testing.T, n int, without map[gossip.NodeID]bool) *world {
 	return newWorld(t, 1, n, func(c *Config) {
 		self := c.Self
 		c.LeaseValid = func() bool { return !without[self] }
-	}).plant(b)
+	})
 }
 
 // removedMajority: of 1 to 4 only 1 goes on, with 5 and 6 that join it. The other three,
 // which were cut off, are removed and do not know it: they have no lease, and are a
 // majority of the view that they hold.
-func removedMajority(t *testing.T, b blunder) string {
+func removedMajority(t *testing.T) string {
 	without := map[gossip.NodeID]bool{}
-	w := leased(t, 4, b, without)
+	w := leased(t, 4, without)
 	lost := ids(2, 3, 4)
 	w.cut = func(a, b gossip.NodeID) bool { return slices.Contains(lost, a) != slices.Contains(lost, b) }
 	for _, id := range lost {
@@ -63,7 +63,7 @@ func removedMajority(t *testing.T, b blunder) string {
 // member at all.
 func TestARoleThatWasCutOffConfirmsNothing(t *testing.T) {
 	without := map[gossip.NodeID]bool{}
-	w := leased(t, 3, blunderNone, without)
+	w := leased(t, 3, without)
 	lost := ids(1, 2, 3)
 	w.cut = func(a, b gossip.NodeID) bool { return slices.Contains(lost, a) != slices.Contains(lost, b) }
 	for _, id := range ids(4, 5) {
@@ -92,7 +92,7 @@ func TestARoleThatWasCutOffConfirmsNothing(t *testing.T) {
 
 func TestRequestsWaitForTheLease(t *testing.T) {
 	without := map[gossip.NodeID]bool{}
-	w := leased(t, 3, blunderNone, without)
+	w := leased(t, 3, without)
 	w.run(time.Second)
 	begin := map[string]func(replicator.Level) RequestID{
 		"write": func(l replicator.Level) RequestID {
@@ -134,7 +134,7 @@ func TestRequestsWaitForTheLease(t *testing.T) {
 
 func TestDeadlineWithoutALease(t *testing.T) {
 	without := map[gossip.NodeID]bool{1: true}
-	w := leased(t, 3, blunderNone, without)
+	w := leased(t, 3, without)
 	w.run(time.Second)
 	start := w.now
 	r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e")))
@@ -171,7 +171,7 @@ func TestDeadlineWithoutALease(t *testing.T) {
 
 // Fences and limits answer at once, with or without a lease.
 func TestRefusalsDoNotWaitForTheLease(t *testing.T) {
-	w := leased(t, 3, blunderNone, map[gossip.NodeID]bool{1: true})
+	w := leased(t, 3, map[gossip.NodeID]bool{1: true})
 	w.reply(3, w.read(3, majority, replicator.Fence{Group: "g", Term: 7}, "k"))
 	w.run(time.Second)
 	rid := w.update(1, majority, replicator.Fence{Group: "g", Term: 5}, addTo(1, "k", "e"))
@@ -188,7 +188,7 @@ func TestRefusalsDoNotWaitForTheLease(t *testing.T) {
 // now.
 func TestViewThatComesWhileTheLeaseIsAwayCounts(t *testing.T) {
 	without := map[gossip.NodeID]bool{1: true}
-	w := leased(t, 3, blunderNone, without)
+	w := leased(t, 3, without)
 	w.run(time.Second)
 	w.cut = func(a, b gossip.NodeID) bool { return a > 2 || b > 2 }
 	rid := w.update(1, majority, replicator.Fence{}, Mutate("n", crdt.KindGCounter, 24, func(v crdt.Value) crdt.Value {
@@ -216,7 +216,7 @@ func TestViewThatComesWhileTheLeaseIsAwayCounts(t *testing.T) {
 // two others may be voters by now, and a majority with it (seed 1003612 of the simulator's
 // TestOrderly with several leaves at once).
 func TestALeaseCountsOnlyWithItsView(t *testing.T) {
-	w := leased(t, 3, blunderNone, map[gossip.NodeID]bool{})
+	w := leased(t, 3, map[gossip.NodeID]bool{})
 	w.run(time.Second)
 	w.start(4)
 	w.setView(w.next(add(gossip.Joining, 4)))

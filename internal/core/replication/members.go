@@ -74,14 +74,7 @@ func (ms *members) isLinked(id gossip.NodeID) bool {
 
 // quorumsFor returns the quorums that a request at level needs now.
 func (ms *members) quorumsFor(level replicator.Level) []quorum {
-	voters, former := ms.voters, ms.former
-	switch ms.blunder {
-	case blunderNoJoint:
-		former = nil
-	case blunderLiving:
-		voters = slices.DeleteFunc(slices.Clone(voters), func(id gossip.NodeID) bool { return id != ms.cfg.Self && !ms.isLinked(id) })
-	}
-	return jointQuorums(level, voters, former, ms.isPresent)
+	return jointQuorums(level, ms.voters, ms.former, ms.isPresent)
 }
 
 // keepFormer adds the voters of the view before to the kept sets.
@@ -94,13 +87,13 @@ func (ms *members) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 		// So it needs each voter that is present, or one replica that has caught up.
 		others := slices.DeleteFunc(slices.Clone(ms.voters), func(id gossip.NodeID) bool { return id == ms.cfg.Self })
 		if len(others) > 0 {
-			ms.former, ms.behind = []kept{{members: others, all: ms.blunder != blunderFewVoters}}, true
+			ms.former, ms.behind = []kept{{members: others, all: true}}, true
 		}
 		return
 	case ms.epoch != old.Epoch+1:
 		// This replica has missed views, as a newcomer has missed those before its own.
 		// Former voters that remain are voters.
-		voters, all = slices.Clone(ms.voters), ms.blunder != blunderSkipMajority
+		voters, all = slices.Clone(ms.voters), true
 	case slices.Equal(voters, ms.voters):
 		return
 	}
@@ -139,11 +132,11 @@ func (ms *members) hasCaughtUp() bool {
 		p := ms.byID[id]
 		return id == ms.cfg.Self || p != nil && p.synced >= ms.epoch
 	}
-	if (len(ms.former) > 0 || !ms.behind || ms.blunder == blunderSettledIsCaughtUp) && allMet(jointQuorums(replicator.Majority(0, 0), nil, ms.former, ms.isPresent)[1:], synced) {
+	if (len(ms.former) > 0 || !ms.behind) && allMet(jointQuorums(replicator.Majority(0, 0), nil, ms.former, ms.isPresent)[1:], synced) {
 		return true
 	}
 	for _, p := range ms.peers {
-		if p.joined >= ms.epoch || ms.blunder == blunderLateReport && p.synced >= ms.epoch && p.caughtUp >= ms.epoch {
+		if p.joined >= ms.epoch {
 			return true
 		}
 	}
@@ -236,9 +229,9 @@ type quorum struct {
 }
 
 // met reports whether enough of q's members satisfy have.
-func (q quorum) met(have func(gossip.NodeID) bool) bool { return q.count(have) >= q.need }
+func (q quorum) met(have func(gossip.NodeID) bool) bool { return q.countMembers(have) >= q.need }
 
-func (q quorum) count(have func(gossip.NodeID) bool) int {
+func (q quorum) countMembers(have func(gossip.NodeID) bool) int {
 	n := 0
 	for _, id := range q.members {
 		if have(id) {
@@ -286,7 +279,7 @@ func targets(qs []quorum, have, up func(gossip.NodeID) bool) []gossip.NodeID {
 	var out []gossip.NodeID
 	chosen := func(id gossip.NodeID) bool { return have(id) || slices.Contains(out, id) }
 	for _, q := range qs {
-		missing := q.need - q.count(chosen)
+		missing := q.need - q.countMembers(chosen)
 		for _, wantUp := range []bool{true, false} {
 			for _, id := range q.members {
 				if missing > 0 && !chosen(id) && up(id) == wantUp {
@@ -302,7 +295,7 @@ func targets(qs []quorum, have, up func(gossip.NodeID) bool) []gossip.NodeID {
 // shortfall returns the error of a request that did not reach its level: qs are its
 // quorums, have the nodes that answered.
 func shortfall(level replicator.Level, qs []quorum, have func(gossip.NodeID) bool) *replicator.Error {
-	e := &replicator.Error{Code: replicator.ErrOutcomeUnknown, Level: level, Need: qs[0].need, Got: qs[0].count(have)}
+	e := &replicator.Error{Code: replicator.ErrOutcomeUnknown, Level: level, Need: qs[0].need, Got: qs[0].countMembers(have)}
 	for _, q := range qs {
 		for _, id := range q.members {
 			if !have(id) && !q.met(have) && !slices.Contains(e.Missing, id) {

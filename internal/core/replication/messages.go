@@ -10,7 +10,7 @@ import (
 // sent: the simulator hands the same value to several receivers. Epoch is that of
 // the sender's view in every message that has one; Floor and Horizon are those of the
 // state that it carries (prune.go, retain.go).
-type Message interface{ message() }
+type Message interface{ isMessage() }
 
 // Deltas is a piece of the sender's own stream: entries From, From+1, ...
 type Deltas struct {
@@ -227,22 +227,22 @@ type Commit struct {
 	Fences            []replicator.Fence
 }
 
-func (*Deltas) message()      {}
-func (*Ack) message()         {}
-func (*ReadRequest) message() {}
-func (*ReadResult) message()  {}
-func (*Repair) message()      {}
-func (*RepairAck) message()   {}
-func (*Status) message()      {}
-func (*Compare) message()     {}
-func (*Differ) message()      {}
-func (*Fetch) message()       {}
-func (*Values) message()      {}
-func (*Part) message()        {}
-func (*partAck) message()     {}
-func (*Prepare) message()     {}
-func (*Prepared) message()    {}
-func (*Commit) message()      {}
+func (*Deltas) isMessage()      {}
+func (*Ack) isMessage()         {}
+func (*ReadRequest) isMessage() {}
+func (*ReadResult) isMessage()  {}
+func (*Repair) isMessage()      {}
+func (*RepairAck) isMessage()   {}
+func (*Status) isMessage()      {}
+func (*Compare) isMessage()     {}
+func (*Differ) isMessage()      {}
+func (*Fetch) isMessage()       {}
+func (*Values) isMessage()      {}
+func (*Part) isMessage()        {}
+func (*partAck) isMessage()     {}
+func (*Prepare) isMessage()     {}
+func (*Prepared) isMessage()    {}
+func (*Commit) isMessage()      {}
 
 // Name returns a message's name for the labels of metrics; a packed one has the name of
 // its content.

@@ -50,9 +50,8 @@ func TestNewcomerFollowsWhoHasCaughtUp(t *testing.T) {
 // peerThatCatchesUpLater: a newcomer exchanges states with 2, which has not caught up. Then
 // 2 receives a value from 1 and reports that it has caught up. The exchange did not hold
 // that value, so the report counts only from the next exchange on.
-func peerThatCatchesUpLater(_ *testing.T, b blunder) string {
+func peerThatCatchesUpLater(_ *testing.T) string {
 	c := New(Config{Self: 4})
-	c.blunder = b
 	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6}
 	for id := gossip.NodeID(1); id <= 4; id++ {
 		v.Members = append(v.Members, member(id, gossip.Up))

@@ -49,12 +49,12 @@ func TestPackedMessagesSurvive(t *testing.T) {
 		if Name(p) != "values" {
 			t.Errorf("named %q", Name(p))
 		}
-		if k.rest(); k.w == nil {
+		if k.releaseIfIdle(); k.w == nil {
 			t.Error("given back while in use")
 		}
 	}
-	k.rest()
-	if k.rest(); k.w != nil || k.r != nil {
+	k.releaseIfIdle()
+	if k.releaseIfIdle(); k.w != nil || k.r != nil {
 		t.Error("kept without use")
 	}
 }

@@ -93,7 +93,7 @@ func TestTransfersPutPartsTogether(t *testing.T) {
 	from, to := &transfers{env: e}, &transfers{env: e}
 	out, in := ms.byID[2], &peer{id: 1}
 	sent := &Repair{ID: 9, Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: []byte(strings.Repeat("x", 20<<10))}}}
-	from.send(out, sent)
+	from.sendMessage(out, sent)
 	whole := 0
 	for now := clock.Instant(1); out.out.busy() && now < clock.Instant(time.Minute); now = now.Add(time.Second) {
 		from.resendParts(now, out)
@@ -167,7 +167,7 @@ func TestValuesMergeAndRefuse(t *testing.T) {
 	if !vs.mergeItems(ms.byID[2], []Item{item, item}) || !slices.Equal(e.out.Changed, []string{"k"}) || vs.barrier.empty {
 		t.Errorf("changed %v, empty %v", e.out.Changed, vs.barrier.empty)
 	}
-	if vs.mergeItems(ms.byID[2], []Item{{Key: "l", Kind: crdt.KindORSet, Bytes: []byte("nonsense")}}) || e.stats.Refused != 1 || vs.store.get("l") != nil {
+	if vs.mergeItems(ms.byID[2], []Item{{Key: "l", Kind: crdt.KindORSet, Bytes: []byte("nonsense")}}) || e.stats.Refused != 1 || vs.store.itemOf("l") != nil {
 		t.Errorf("nonsense was merged; refused %d", e.stats.Refused)
 	}
 }
@@ -267,7 +267,7 @@ func TestRetentionSetsAStaleFileAside(t *testing.T) {
 			horizon = 11
 		}
 		rt.onStanding(ms.byID[2], &Status{Horizon: horizon})
-		if gone := st.values.store.get("kept") == nil; gone != stale || e.out.SetAside != stale || asked != len(e.out.Trace) || rt.barrier.fresh {
+		if gone := st.values.store.itemOf("kept") == nil; gone != stale || e.out.SetAside != stale || asked != len(e.out.Trace) || rt.barrier.fresh {
 			t.Errorf("stale %v: removed %v, set aside %v, asked %d, fresh %v", stale, gone, e.out.SetAside, asked, rt.barrier.fresh)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -93,7 +94,7 @@ func (d *Drop) stampOf(entry string) (s crdt.Stamp) {
 	return s
 }
 
-func (d *Drop) size() int {
+func (d *Drop) encodedSize() int {
 	n := len(d.Key) + 40 + 8*len(d.Writers)
 	for i := range d.Deletions {
 		n += len(d.Deletions[i].Entry) + entryDeletionBytes
@@ -170,7 +171,7 @@ func (pr *pruner) startRound(now clock.Instant) {
 	if !pr.checkPeerFloors(now) {
 		return
 	}
-	drops := pr.candidates(now)
+	drops := pr.droppable(now)
 	if len(drops) == 0 {
 		return
 	}
@@ -178,7 +179,7 @@ func (pr *pruner) startRound(now clock.Instant) {
 	pr.pruneRound = pruning{attempt: pr.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
 	m := &Prepare{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Horizon: pr.barrier.horizon, Attempt: pr.ids, Drops: drops}
 	for _, p := range pr.members.peers {
-		pr.transfers.send(p, m)
+		pr.transfers.sendMessage(p, m)
 	}
 	pr.decideRound(now)
 }
@@ -190,7 +191,7 @@ func (pr *pruner) checkPeerFloors(now clock.Instant) bool {
 	for _, p := range pr.members.peers {
 		if p.floor != pr.barrier.floor {
 			all = false
-			pr.transfers.send(p, pr.antiEntropy.lastCommit())
+			pr.transfers.sendMessage(p, pr.antiEntropy.lastCommit())
 		}
 		all = all && !p.down
 	}
@@ -200,19 +201,19 @@ func (pr *pruner) checkPeerFloors(now clock.Instant) bool {
 	return all
 }
 
-// candidates returns drops that this replica could apply, from some of its buckets.
-func (pr *pruner) candidates(now clock.Instant) (out []Drop) {
+// droppable returns drops that this replica could apply, from some of its buckets.
+func (pr *pruner) droppable(now clock.Instant) (out []Drop) {
 	looked, size := 0, 0
 	for range bucketCount {
 		b := &pr.store.buckets[pr.cursor]
 		if b.suspect {
 			looked += len(b.items)
 			before := len(out)
-			for _, it := range b.sorted() {
+			for _, it := range b.sortedItems() {
 				pr.foldShares(now, it)
 				if d, ok := pr.candidateFrom(it); ok {
 					out = append(out, d)
-					size += d.size()
+					size += d.encodedSize()
 				}
 			}
 			if len(out) == before {
@@ -265,7 +266,7 @@ func (pr *pruner) foldShares(now clock.Instant, it *item) {
 		}
 	}
 	if len(e.Items) > 0 {
-		pr.store.settle(it)
+		pr.store.updateSums(it)
 		pr.stream.appendEntry(now, e)
 	}
 }
@@ -275,7 +276,7 @@ func (pr *pruner) onPrepare(p *peer, m *Prepare) {
 		return
 	}
 	pr.barrier.empty = false
-	out := &Prepared{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: pr.fences.all()}
+	out := &Prepared{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: pr.fences.sortedFences()}
 	for i := range m.Drops {
 		out.Agreed[i] = pr.agreesTo(&m.Drops[i])
 	}
@@ -284,16 +285,13 @@ func (pr *pruner) onPrepare(p *peer, m *Prepare) {
 
 // lastCommit returns the commit that led to the floor.
 func (ae *antiEntropy) lastCommit() *Commit {
-	m := &Commit{MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, Drops: ae.barrier.lastDrops, Fences: ae.fences.all()}
-	if ae.blunder == blunderNoTerms {
-		m.Fences = nil
-	}
+	m := &Commit{MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, Drops: ae.barrier.lastDrops, Fences: ae.fences.sortedFences()}
 	return m
 }
 
 // agreesTo reports whether this replica holds the state that d forgets.
 func (pr *pruner) agreesTo(d *Drop) bool {
-	it := pr.store.get(d.Key)
+	it := pr.store.itemOf(d.Key)
 	switch {
 	case it == nil || pr.kept(d.Key) != (d.Since > 0):
 		return false
@@ -342,8 +340,11 @@ func (pr *pruner) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 // decideRound ends the round when all have answered.
 func (pr *pruner) decideRound(now clock.Instant) {
 	s := pr.pruneRound
-	if len(s.heard) < len(pr.members.peers) && !(pr.blunder == blunderHasty && 2*len(s.heard) >= len(pr.members.peers)) {
+	if len(s.heard) < len(pr.members.peers) {
 		return
+	}
+	if assert.Enabled {
+		pr.assertAllHeard(&s)
 	}
 	pr.pruneRound = pruning{}
 	var drops []Drop
@@ -359,7 +360,7 @@ func (pr *pruner) decideRound(now clock.Instant) {
 	pr.idleRounds = 0
 	pr.applyCommit(now, drops)
 	for _, p := range pr.members.peers {
-		pr.transfers.send(p, pr.antiEntropy.lastCommit())
+		pr.transfers.sendMessage(p, pr.antiEntropy.lastCommit())
 	}
 }
 
@@ -371,12 +372,12 @@ func (ae *antiEntropy) checkPruneFloor(p *peer, floor, horizon uint64) bool {
 	case ae.barrier.fresh, floor == ae.barrier.floor && horizon != ae.barrier.horizon:
 		// The Status shows which side stands at the lower horizon.
 		ae.sendStatus(p, horizon > ae.barrier.horizon || ae.barrier.fresh)
-	case floor == ae.barrier.floor, ae.blunder == blunderNoFloor:
+	case floor == ae.barrier.floor:
 		return true
 	case floor < ae.barrier.floor && p.floor >= ae.barrier.floor:
 		// A late frame of a peer that has reached the floor meanwhile.
 	case floor < ae.barrier.floor:
-		ae.transfers.send(p, ae.lastCommit())
+		ae.transfers.sendMessage(p, ae.lastCommit())
 	default:
 		ae.sendStatus(p, false)
 	}
@@ -439,7 +440,7 @@ func (pr *pruner) deleteIdle(now clock.Instant) {
 		b := &pr.store.buckets[pr.idleCursor]
 		pr.idleCursor = (pr.idleCursor + 1) % bucketCount
 		looked += len(b.items)
-		for _, it := range b.sorted() {
+		for _, it := range b.sortedItems() {
 			if it.changedAt == 0 {
 				it.changedAt = now // restored
 			}
@@ -450,7 +451,7 @@ func (pr *pruner) deleteIdle(now clock.Instant) {
 			pr.store.absorb(it, it.gen+1, 0, nil)
 			pr.values.noteChange(it, nil)
 			pr.stats.Expired++
-			pr.trace(TraceEvent{Kind: TraceExpired, Key: it.key})
+			pr.traceEvent(TraceEvent{Kind: TraceExpired, Key: it.key})
 			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen})
 		}
 		if looked >= dropScanMax || len(e.Items) >= dropsMax {
@@ -459,5 +460,12 @@ func (pr *pruner) deleteIdle(now clock.Instant) {
 	}
 	if len(e.Items) > 0 {
 		pr.stream.appendEntry(now, e)
+	}
+}
+
+// assertAllHeard asserts that all replicas have agreed to what they forget.
+func (pr *pruner) assertAllHeard(s *pruning) {
+	if len(s.heard) < len(pr.members.peers) {
+		assert.Broken("S5", "a round of forgetting ends after %d of %d answers", len(s.heard), len(pr.members.peers))
 	}
 }

@@ -202,7 +202,7 @@ func deleteIn(id gossip.NodeID, key, k string, term uint64) operation.Op {
 func litter(c *Core) string {
 	var out []string
 	for i := range c.store.buckets {
-		for _, it := range c.store.buckets[i].sorted() {
+		for _, it := range c.store.buckets[i].sortedItems() {
 			if d, ok := c.pruner.candidateFrom(it); ok {
 				out = append(out, fmt.Sprintf("%+v", d))
 			}
@@ -211,7 +211,7 @@ func litter(c *Core) string {
 	return strings.Join(out, " ")
 }
 
-func runReaper(t testing.TB, seed uint64, b blunder) *reaper {
+func runReaper(t testing.TB, seed uint64) *reaper {
 	tweak := func(c *Config) {
 		small(seed)(c)
 		c.PruneEvery = 20 * time.Millisecond
@@ -221,7 +221,6 @@ func runReaper(t testing.TB, seed uint64, b blunder) *reaper {
 		seen: map[gossip.NodeID]map[string]map[string]bool{}, gone: map[gossip.NodeID]map[string]bool{}, ended: map[string]bool{}, unwatched: map[gossip.NodeID]bool{},
 		counts: map[gossip.NodeID]map[string]uint64{}, issued: map[string]uint64{}, sure: map[string]uint64{}}
 	r.afterStep = func(n *simNode) {
-		n.core.blunder = b
 		r.watch(n)
 	}
 	swarm := func(p float64) float64 { return p * float64(r.rng.IntN(2)) }
@@ -261,7 +260,7 @@ func (r *reaper) end() {
 	for _, id := range r.order {
 		c := r.nodes[id].core
 		tombs := c.store.tombs
-		if it := c.store.get("keep"); it != nil && it.value == nil {
+		if it := c.store.itemOf("keep"); it != nil && it.value == nil {
 			tombs--
 		}
 		if l := litter(c); l != "" || tombs > 0 {
@@ -314,7 +313,7 @@ func TestForgettingCampaign(t *testing.T) {
 	var rounds, pruned, unlevel uint64
 	views := 0
 	for seed := range seeds {
-		r := runReaper(t, seed, blunderNone)
+		r := runReaper(t, seed)
 		if r.broken != "" {
 			t.Fatalf("seed %d: %s", seed, r.broken)
 		}
@@ -324,21 +323,5 @@ func TestForgettingCampaign(t *testing.T) {
 	t.Logf("%d seeds: %d rounds, %d things forgotten, %d messages refused, %d views", seeds, rounds, pruned, unlevel, views)
 	if rounds == 0 || pruned == 0 || unlevel == 0 {
 		t.Error("the campaign did not see what it is for")
-	}
-}
-
-// Every rule of the rounds is one whose absence the campaign sees.
-func TestForgettingCampaignCatchesBlunders(t *testing.T) {
-	for b := blunderNone + 1; b < blunders; b++ {
-		caught := false
-		for seed := uint64(0); seed < 400 && !caught; seed++ {
-			if r := runReaper(t, seed, b); r.broken != "" {
-				caught = true
-				t.Logf("blunder %d: seed %d: %s", b, seed, strings.SplitN(r.broken, "\n", 2)[0])
-			}
-		}
-		if !caught {
-			t.Errorf("blunder %d was not caught", b)
-		}
 	}
 }

@@ -98,7 +98,7 @@ func TestTrackNeverClaimsMoreThanWasApplied(t *testing.T) {
 	var tr track
 	applied := map[uint64]bool{}
 	for i, step := range [][2]uint64{{1, 2}, {5, 6}, {4, 4}, {9, 9}, {3, 3}, {7, 8}, {1, 9}, {12, 20}, {15, 16}, {10, 11}} {
-		tr.add(step[0], step[1])
+		tr.addRange(step[0], step[1])
 		for s := step[0]; s <= step[1]; s++ {
 			applied[s] = true
 		}

@@ -78,7 +78,7 @@ func (rs *reads) askMembers(r *request, to []gossip.NodeID) {
 		if p == nil {
 			continue
 		}
-		rs.transfers.send(p, m)
+		rs.transfers.sendMessage(p, m)
 		if !slices.Contains(r.asked, id) {
 			r.asked = append(r.asked, id)
 		}
@@ -102,12 +102,12 @@ func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
 	}
 	if !ok {
 		out.Higher = higher
-		rs.transfers.send(p, out)
+		rs.transfers.sendMessage(p, out)
 		return
 	}
 	out.Prints = make([]uint64, len(m.Keys))
 	for i, k := range m.Keys {
-		it := rs.store.get(k)
+		it := rs.store.itemOf(k)
 		if it == nil {
 			continue
 		}
@@ -170,7 +170,7 @@ func (rs *reads) freezeValues(r *request) {
 	r.prints = make([]uint64, len(r.keys))
 	r.values = make([]crdt.Value, len(r.keys))
 	for i, k := range r.keys {
-		it := rs.store.get(k)
+		it := rs.store.itemOf(k)
 		if it == nil {
 			continue
 		}
@@ -187,10 +187,6 @@ func (rs *reads) startRepairing(now clock.Instant, r *request) {
 	answered := r.answers
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	r.repairs = rs.repairsFor(r)
-	if rs.blunder == blunderNoWriteBack {
-		rs.table.completeRequest(now, r)
-		return
-	}
 	for _, p := range rs.members.peers {
 		if epoch, ok := answered[p.id]; ok {
 			rs.noteHolder(r, p, epoch)
@@ -210,7 +206,7 @@ func (rs *reads) repairsFor(r *request) []Item {
 		if _, large := rs.values.partialValue(k); large != nil {
 			continue
 		}
-		if it := rs.store.get(k); stale && it != nil {
+		if it := rs.store.itemOf(k); stale && it != nil {
 			out = append(out, full(it))
 		}
 	}

@@ -51,8 +51,8 @@ type PartsResult struct {
 	Differ  []byte
 }
 
-func (*ReadParts) message()   {}
-func (*PartsResult) message() {}
+func (*ReadParts) isMessage()   {}
+func (*PartsResult) isMessage() {}
 
 // exchange is the comparison of one value of a read with one member's.
 type exchange struct {
@@ -129,7 +129,7 @@ func (rs *reads) compareParts(p *peer, r *request, index int) bool {
 	}
 	r.exchanges = slices.DeleteFunc(r.exchanges, func(x *exchange) bool { return x.peer == p.id && x.index == index })
 	r.exchanges = append(r.exchanges, &exchange{peer: p.id, index: index, sums: sums, grain: grain})
-	rs.transfers.send(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
+	rs.transfers.sendMessage(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
 	return true
 }
 
@@ -198,8 +198,8 @@ func (rs *reads) sendRepair(r *request, p *peer) {
 		return
 	}
 	rs.stats.Repairs++
-	rs.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	rs.transfers.send(p, &Repair{ID: r.id, Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, Items: items})
+	rs.traceEvent(TraceEvent{Kind: TraceRepair, Peer: p.id})
+	rs.transfers.sendMessage(p, &Repair{ID: r.id, Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, Items: items})
 }
 
 // lacking returns the parts of a value that differed at a member, or have changed since
@@ -251,11 +251,11 @@ type FetchParts struct {
 	Sums    []uint64
 }
 
-func (*FetchParts) message() {}
+func (*FetchParts) isMessage() {}
 
 // partialValue returns the value of a key if it must be compared in parts.
 func (vs *values) partialValue(key string) (it *item, v partialValue) {
-	it = vs.store.get(key)
+	it = vs.store.itemOf(key)
 	if it == nil || it.bytes < vs.cfg.partialMin {
 		return nil, nil
 	}
@@ -286,14 +286,14 @@ func (ss *sessions) askParts(key string) *FetchParts {
 func (ss *sessions) onFetchParts(p *peer, m *FetchParts) {
 	out := &Values{Floor: ss.barrier.floor, Horizon: ss.barrier.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
 	out.Items, _ = ss.values.partsFor(m)
-	ss.transfers.send(p, out)
+	ss.transfers.sendMessage(p, out)
 }
 
 // partsFor answers a question for parts: with the parts that differ and their bitmap, with
 // the whole value if the two cannot be compared so, or with nothing if the key does not
 // exist.
 func (vs *values) partsFor(m *FetchParts) (items []Item, differ []byte) {
-	it := vs.store.get(m.Key)
+	it := vs.store.itemOf(m.Key)
 	if it == nil {
 		return nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
@@ -120,7 +121,7 @@ func (tb *table) counts(r *request) func(gossip.NodeID) bool {
 			return tb.disk.failure == nil || r.entry == nil || tb.disk.storableAll(r.entry.Items)
 		}
 		epoch, ok := r.answers[id]
-		return ok && (epoch <= tb.members.epoch || tb.blunder == blunderLaterView)
+		return ok && epoch <= tb.members.epoch
 	}
 }
 
@@ -162,9 +163,9 @@ func (tb *table) addRequest(now clock.Instant, r *request, deadline clock.Instan
 	r.resendAt = now.Add(tb.cfg.ResendAfter)
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	tb.open[r.id] = r
-	tb.timers.push(deadline, r.id)
-	tb.timers.push(r.spreadAt, r.id)
-	tb.timers.push(r.resendAt, r.id)
+	tb.timers.pushTimer(deadline, r.id)
+	tb.timers.pushTimer(r.spreadAt, r.id)
+	tb.timers.pushTimer(r.resendAt, r.id)
 }
 
 // startPhase begins a phase in which other members are asked.
@@ -172,7 +173,7 @@ func (tb *table) startPhase(now clock.Instant, r *request) {
 	clear(r.answers)
 	r.spread = false
 	r.spreadAt = now.Add(min(tb.cfg.SpreadMax, r.deadline.Sub(now)/5))
-	tb.timers.push(r.spreadAt, r.id)
+	tb.timers.pushTimer(r.spreadAt, r.id)
 }
 
 // finishRequest answers a request.
@@ -253,7 +254,7 @@ func (tb *table) removeRequest(r *request) {
 // that makes this node a voter. A request counted over the former view would then rest on
 // a majority without it, an empty one where the other members of the role have left.
 func (tb *table) hasLease() bool {
-	if tb.cfg.LeaseValid == nil || tb.blunder == blunderNoLease {
+	if tb.cfg.LeaseValid == nil {
 		return true
 	}
 	return slices.Contains(tb.members.voters, tb.cfg.Self) && tb.cfg.LeaseValid()
@@ -262,6 +263,9 @@ func (tb *table) hasLease() bool {
 // completeRequest ends a request whose level is fulfilled, or has it wait for the lease.
 func (tb *table) completeRequest(now clock.Instant, r *request) {
 	if tb.hasLease() {
+		if assert.Enabled {
+			tb.assertFulfilled(r)
+		}
 		tb.finishRequest(r, nil)
 		return
 	}
@@ -269,7 +273,7 @@ func (tb *table) completeRequest(now clock.Instant, r *request) {
 		// The shell reports when the lease is back, but not after a gap so short that
 		// only this request has met it.
 		r.leaseAt = now.Add(tb.cfg.ResendAfter)
-		tb.timers.push(r.leaseAt, r.id)
+		tb.timers.pushTimer(r.leaseAt, r.id)
 	}
 }
 
@@ -336,7 +340,7 @@ func (rq *requests) onRequestTime(now clock.Instant, r *request) {
 	if !now.Before(r.resendAt) {
 		r.backoff = min(r.backoff+1, backoffMax)
 		r.resendAt = now.Add(rq.wait(r.backoff))
-		rq.table.timers.push(r.resendAt, r.id)
+		rq.table.timers.pushTimer(r.resendAt, r.id)
 		rq.retransmit(now, r)
 	}
 }
@@ -350,7 +354,7 @@ func (rq *requests) extendDeadline(now clock.Instant, r *request) bool {
 	}
 	r.excused = true
 	r.deadline = now.Add(rq.wait(excuseBackoff))
-	rq.table.timers.push(r.deadline, r.id)
+	rq.table.timers.pushTimer(r.deadline, r.id)
 	if r.spread {
 		rq.retransmit(now, r)
 	} else {
@@ -409,7 +413,7 @@ func (rq *requests) advanceRequest(now clock.Instant, r *request) {
 		return
 	}
 	switch {
-	case r.phase == writing && (len(r.echoes) == 0 || rq.blunder == blunderNoEcho), r.phase == repairing:
+	case r.phase == writing && len(r.echoes) == 0, r.phase == repairing:
 		rq.table.completeRequest(now, r)
 	case r.phase == writing:
 		r.keys = r.echoes
@@ -460,7 +464,7 @@ func (rq *requests) askMissing(now clock.Instant, r *request) {
 func (rq *requests) askAgain(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(rq.table.open)) {
 		r := rq.table.open[id]
-		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && rq.blunder != blunderOldAnswers {
+		if (r.phase == reading || r.phase == stamping) && r.level.Joint() {
 			rq.askAnew(now, r)
 		}
 	}
@@ -498,14 +502,14 @@ type timer struct {
 // timers is a heap, the earliest first; ties go by id.
 type timers []timer
 
-func (t timers) before(i, j int) bool {
+func (t timers) dueBefore(i, j int) bool {
 	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].id < t[j].id
 }
 
-func (t *timers) push(at clock.Instant, id RequestID) {
+func (t *timers) pushTimer(at clock.Instant, id RequestID) {
 	*t = append(*t, timer{at, id})
 	s := *t
-	for i := len(s) - 1; i > 0 && s.before(i, (i-1)/2); i = (i - 1) / 2 {
+	for i := len(s) - 1; i > 0 && s.dueBefore(i, (i-1)/2); i = (i - 1) / 2 {
 		s[i], s[(i-1)/2] = s[(i-1)/2], s[i]
 	}
 }
@@ -517,10 +521,10 @@ func (t *timers) pop() timer {
 	s = s[:n]
 	for i := 0; 2*i+1 < n; {
 		least := 2*i + 1
-		if least+1 < n && s.before(least+1, least) {
+		if least+1 < n && s.dueBefore(least+1, least) {
 			least++
 		}
-		if !s.before(least, i) {
+		if !s.dueBefore(least, i) {
 			break
 		}
 		s[i], s[least] = s[least], s[i]
@@ -532,4 +536,15 @@ func (t *timers) pop() timer {
 
 func (tb *table) findWrite(seq uint64) int {
 	return sort.Search(len(tb.writes), func(i int) bool { return tb.writes[i].seq >= seq })
+}
+
+// assertFulfilled asserts that the answers meet the quorums of the request's level, and that
+// this node has its lease.
+func (tb *table) assertFulfilled(r *request) {
+	if !allMet(tb.members.quorumsFor(r.level), tb.counts(r)) {
+		assert.Broken("S4", "request %d ends at %v with the answers %v", r.id, r.level, r.answers)
+	}
+	if tb.cfg.LeaseValid != nil && !tb.cfg.LeaseValid() {
+		assert.Broken("G7", "request %d ends at %v without a lease", r.id, r.level)
+	}
 }

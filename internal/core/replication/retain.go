@@ -115,9 +115,7 @@ func (s *deletions) lived() uint64 { return s.livedBefore + millis(s.now.Sub(s.b
 func (rt *retention) loadFile(now clock.Instant, m Memory, ended []DeletionRecord) {
 	rt.now, rt.deletions.born = now, now
 	rt.current, rt.barrier.horizon, rt.barrier.minGeneration, rt.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
-	if rt.blunder != blunderNoForgottenStamp {
-		rt.barrier.maxForgottenStamp, rt.barrier.inherited, rt.barrier.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
-	}
+	rt.barrier.maxForgottenStamp, rt.barrier.inherited, rt.barrier.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
 	rt.found = max(m.Current, m.Horizon)
 	rt.deletions.restoreAges(m.Lived, ended, rt.found)
 	for i := range rt.store.buckets {
@@ -128,7 +126,7 @@ func (rt *retention) loadFile(now clock.Instant, m Memory, ended []DeletionRecor
 		}
 	}
 	slices.Sort(rt.restored)
-	rt.barrier.fresh = len(rt.restored) > 0 && rt.blunder != blunderNotFresh
+	rt.barrier.fresh = len(rt.restored) > 0
 	rt.heardFrom = map[gossip.NodeID]bool{}
 	rt.clocks.unjudged = rt.barrier.fresh && rt.cfg.Wall != nil
 	if !rt.barrier.fresh {
@@ -161,9 +159,6 @@ func (rt *retention) advanceCurrent() {
 // expired reports whether a deletion under a durable key may be forgotten.
 func (s *deletions) expired(e deletion) bool {
 	age, settled := s.lived()-e.lived, 2*millis(s.cfg.evenMargin)
-	if s.blunder == blunderWallAge {
-		age = s.wallAt(s.now) - e.since
-	}
 	over := s.n > s.cfg.Limits.Tombstones
 	return age >= millis(s.cfg.Retain) && s.cfg.Retain > 0 || over && age >= settled
 }
@@ -178,7 +173,7 @@ func (s *deletions) expiredUnder(it *item) (d Drop, ok bool) {
 	case e.whole.print != 0:
 		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, s.expired(e.whole)
 	}
-	e.look(s.expired)
+	e.updateDue(s.expired)
 	d = Drop{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Since: 1}
 	m, _ := it.value.(*entryMap)
 	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Deletions) < dropDeletionsMax && size < s.cfg.Limits.FrameBytes/4; i-- {
@@ -192,9 +187,9 @@ func (s *deletions) expiredUnder(it *item) (d Drop, ok bool) {
 	return d, len(d.Deletions) > 0
 }
 
-// look updates due. It scans all entries only if one may have expired and none is left of
+// updateDue updates due. It scans all entries only if one may have expired and none is left of
 // those that had at the last scan.
-func (e *keyDeletions) look(expired func(deletion) bool) {
+func (e *keyDeletions) updateDue(expired func(deletion) bool) {
 	for n := len(e.due); n > 0; n-- {
 		if x, still := e.inside[e.due[n-1]]; still && expired(x) {
 			return
@@ -255,12 +250,12 @@ func (rt *retention) raiseHorizon(horizon, base uint64) {
 	if horizon <= rt.barrier.horizon {
 		return
 	}
-	switch stale := rt.found < horizon && rt.blunder != blunderNoHorizon; {
+	switch stale := rt.found < horizon; {
 	case stale && rt.barrier.fresh:
 		rt.setAside()
 	case stale:
 		rt.stats.LateHorizons++
-		rt.trace(TraceEvent{Kind: TraceLateHorizon})
+		rt.traceEvent(TraceEvent{Kind: TraceLateHorizon})
 	}
 	rt.barrier.horizon, rt.stream.shared = horizon, nil
 }
@@ -268,10 +263,10 @@ func (rt *retention) raiseHorizon(horizon, base uint64) {
 // setAside removes the keys that came from the file.
 func (rt *retention) setAside() {
 	for _, key := range rt.restored {
-		rt.values.removeItem(rt.store.get(key))
+		rt.values.removeItem(rt.store.itemOf(key))
 	}
 	rt.stats.SetAside += uint64(len(rt.restored))
-	rt.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(rt.restored)})
+	rt.traceEvent(TraceEvent{Kind: TraceSetAside, Bytes: len(rt.restored)})
 	rt.out.SetAside = true
 	rt.restored, rt.found = nil, math.MaxUint64
 	for i := range rt.barrier.own {
@@ -289,7 +284,7 @@ func (rt *retention) keptKeys() []string {
 			out = append(out, key)
 		}
 	}
-	for _, key := range rt.store.names("") {
+	for _, key := range rt.store.liveNames("") {
 		if rt.kept(key) {
 			out = append(out, key)
 		}
@@ -345,7 +340,7 @@ type deletions struct {
 	movedAt clock.Instant
 }
 
-func (s *deletions) count(e deletion, sign int) {
+func (s *deletions) countDeletion(e deletion, sign int) {
 	s.n += sign
 	s.sums[e.print/(1<<64/deletionParts)] += e.print * uint64(sign)
 }
@@ -357,10 +352,10 @@ func (s *deletions) forget(key string) {
 		return
 	}
 	if e.whole.print != 0 {
-		s.count(e.whole, -1)
+		s.countDeletion(e.whole, -1)
 	}
 	for _, x := range e.inside { // order-free: sums
-		s.count(x, -1)
+		s.countDeletion(x, -1)
 	}
 	delete(s.of, key)
 }
@@ -372,7 +367,7 @@ func (s *deletions) forgetInside(key, entry string) {
 		return
 	}
 	if x, ok := e.inside[entry]; ok {
-		s.count(x, -1)
+		s.countDeletion(x, -1)
 		if delete(e.inside, entry); len(e.inside) == 0 {
 			delete(s.of, key)
 		}
@@ -387,7 +382,7 @@ func (s *deletions) addDeletion(it *item, entry string, print uint64) {
 		s.of[it.key] = e
 	}
 	x := deletion{s.wallAt(s.now), s.lived(), print}
-	s.count(x, 1)
+	s.countDeletion(x, 1)
 	s.movedAt = s.now
 	if it.value == nil {
 		e.whole = x
@@ -478,13 +473,10 @@ func (s *deletions) restoreAges(lived uint64, ended []DeletionRecord, found uint
 		}
 		e.oldest = lived
 	}
-	if s.blunder == blunderNewAges {
-		return
-	}
 	for _, f := range ended {
 		e := s.of[f.Key]
 		// A deletion that peers may lack counts as new, too.
-		if e == nil || f.Since > found && s.blunder != blunderUnconfirmed {
+		if e == nil || f.Since > found {
 			continue
 		}
 		old := min(f.Lived, lived)
@@ -517,7 +509,7 @@ func (s *deletions) compareSums(p *peer, sums []uint64) {
 		return
 	}
 	for i := range p.evenAt {
-		if at := i * len(mine) / deletionParts; sums[at] == mine[at] || s.blunder == blunderAnyEven {
+		if at := i * len(mine) / deletionParts; sums[at] == mine[at] {
 			p.evenAt[i] = s.now
 		}
 	}

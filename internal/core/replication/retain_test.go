@@ -33,12 +33,11 @@ type simFile struct {
 	ended []DeletionRecord
 }
 
-func newDisks(t testing.TB, b blunder, n int) *disks {
+func newDisks(t testing.TB, n int) *disks {
 	w := newWorld(t, 1, 0, func(c *Config) {
 		c.PruneEvery, c.Retain, c.evenMargin = 20*time.Millisecond, testRetain, time.Second
 		c.Keep = func(key string) bool { return strings.HasPrefix(key, "keep/") }
 	})
-	w.blunder = b
 	d := &disks{world: w, files: map[int]*simFile{}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
 	for slot := range n {
 		d.files[slot] = &simFile{}
@@ -52,7 +51,6 @@ func (d *disks) boot(slots ...int) {
 		d.next++
 		n := d.start(d.next)
 		d.at[slot] = d.next
-		n.core.blunder = d.blunder
 		f := d.files[slot]
 		if err := n.core.Restore(f.items); err != nil {
 			d.t.Fatal(err)
@@ -160,7 +158,7 @@ var gone = operation.Op{Key: "keep/a", Delete: true}
 
 // The deletion of a durable key is remembered for Retain, and no longer.
 func TestDeletionOfADurableKeyEnds(t *testing.T) {
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.put(0, "keep/a", "old"))
 	d.do(1, replicator.All, gone)
@@ -173,7 +171,7 @@ func TestDeletionOfADurableKeyEnds(t *testing.T) {
 		t.Fatalf("%d tombstones after all of the time", n)
 	}
 	d.do(2, replicator.All, d.put(2, "keep/a", "new"))
-	if got := d.keys(); got != "keep/a[new]" || d.core(0).store.get("keep/a").gen != 1 {
+	if got := d.keys(); got != "keep/a[new]" || d.core(0).store.itemOf("keep/a").gen != 1 {
 		t.Errorf("%s", got)
 	}
 }
@@ -190,7 +188,7 @@ func TestTombstonesOfDurableKeysAreBounded(t *testing.T) {
 // for five. want is what there is at the end.
 func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) operation.Op) {
 	t.Helper()
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	tweak := d.tweak
 	d.tweak = func(c *Config) { tweak(c); c.Retain, c.Limits.Tombstones = -1, 5 }
 	d.boot(0, 1, 2)
@@ -217,7 +215,7 @@ func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) oper
 func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
 	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
 	c.members.voters = append(c.members.voters, c.cfg.Self)
-	c.deletions.count(deletion{}, 1)
+	c.deletions.countDeletion(deletion{}, 1)
 	c.pruner.planExpiry()
 	if wait := c.pruner.expiryAt.Sub(c.now); wait != c.cfg.evenMargin {
 		t.Errorf("looked at again after %v", wait)
@@ -233,8 +231,8 @@ func verdict(ok bool, format string, args ...any) string {
 
 // A member is away for longer than its deletions are remembered: what its file has of
 // them does not come back, and what only it has written is set aside with it.
-func fileAwayTooLong(t *testing.T, b blunder) string {
-	d := newDisks(t, b, 3)
+func fileAwayTooLong(t *testing.T) string {
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.put(0, "keep/a", "e"), d.put(0, "keep/b", "e"))
 	d.run(5 * time.Second)
@@ -260,8 +258,8 @@ func fileAwayTooLong(t *testing.T, b blunder) string {
 
 // A member was away shortly, and what only it has written is merged. Meanwhile others
 // have forgotten a deletion that it knows, and created the key again.
-func fileWithAForgottenDeletion(t *testing.T, b blunder) string {
-	d := newDisks(t, b, 3)
+func fileWithAForgottenDeletion(t *testing.T) string {
+	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.put(0, "keep/a", "old"))
 	d.do(0, replicator.All, gone)
@@ -305,8 +303,8 @@ var (
 
 // with makes a scenario of one for any subject.
 func (s subject) with(f func(*disks, subject) string) scenario {
-	return func(t *testing.T, b blunder) string {
-		d := newDisks(t, b, 3)
+	return func(t *testing.T) string {
+		d := newDisks(t, 3)
 		d.boot(0, 1, 2)
 		d.do(0, replicator.All, s.put(d, 0, "a"), s.put(d, 0, "b"))
 		d.run(5 * time.Second)
@@ -382,9 +380,9 @@ func (d *disks) comesTooLate(s subject) string {
 // The cluster was down as a whole for months. Whoever comes first, and however long the
 // others take, less than Retain of running: everything is there, and what was deleted
 // shortly before, by those that went on longest, is not.
-func downForMonths(t *testing.T, b blunder) string {
+func downForMonths(t *testing.T) string {
 	for first := range 3 {
-		d := newDisks(t, b, 3)
+		d := newDisks(t, 3)
 		d.boot(0, 1, 2)
 		d.do(0, replicator.All, d.put(0, "keep/a", "e"), d.put(0, "keep/b", "e"))
 		d.do(0, replicator.All, d.put(0, "keep/x", "e"))
@@ -456,7 +454,7 @@ func (m mapModel) contents() (out []string) {
 }
 
 func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
-	d := newDisks(t, blunderNone, 3)
+	d := newDisks(t, 3)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d.boot(0, 1, 2)
 	want, entries := map[string]bool{}, mapModel{}
@@ -524,7 +522,7 @@ func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 // a change made meanwhile stands.
 func TestReadBeganOnAFileThatIsSetAside(t *testing.T) {
 	for seed := range uint64(20) {
-		d := newDisks(t, blunderNone, 3)
+		d := newDisks(t, 3)
 		d.rng = rand.New(rand.NewPCG(seed, 4))
 		d.boot(0, 1, 2)
 		d.do(0, replicator.All, d.put(0, "keep/a", "e"), d.put(0, "keep/b", "e"))

@@ -125,7 +125,7 @@ func TestReplacedWriterCompletesNothing(t *testing.T) {
 
 // An answer that was lost is not made up for by one that says less.
 func TestLostNackIsNotAnAck(t *testing.T) {
-	if wrong := lostNack(t, blunderNone); wrong != "" {
+	if wrong := lostNack(t); wrong != "" {
 		t.Error(wrong)
 	}
 }

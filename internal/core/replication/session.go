@@ -129,7 +129,7 @@ type sessions struct {
 func (ss *sessions) startSession(now clock.Instant, p *peer) {
 	ss.ids++
 	ss.stats.Descents++
-	ss.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
+	ss.traceEvent(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	ss.avoidPeer = 0
 	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
@@ -167,7 +167,7 @@ func (ss *sessions) requestMore(now clock.Instant) {
 	default:
 		done := *s
 		ss.current = session{}
-		ss.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
+		ss.traceEvent(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
 		ss.fences.raiseAll(done.peer, 0, done.fences)
 		ss.onSynced(now, &done)
 	}
@@ -257,13 +257,13 @@ func (ss *sessions) sendQuestion(now clock.Instant, a *ask) {
 	a.tries++
 	p := ss.members.byID[a.peer]
 	if len(a.keys) == 0 {
-		ss.transfers.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: ss.store.sums()})
+		ss.transfers.sendMessage(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: ss.store.sums()})
 		return
 	}
 	if a.own && len(a.keys) == 1 {
 		if m := ss.askParts(a.keys[0].key); m != nil {
 			m.Ask = a.id
-			ss.transfers.send(p, m)
+			ss.transfers.sendMessage(p, m)
 			return
 		}
 	}
@@ -271,7 +271,7 @@ func (ss *sessions) sendQuestion(now clock.Instant, a *ask) {
 	for i := range a.keys {
 		m.Keys[i] = a.keys[i].key
 	}
-	ss.transfers.send(p, m)
+	ss.transfers.sendMessage(p, m)
 }
 
 // closeQuestion removes the question that a message from p answers.
@@ -326,14 +326,14 @@ func (ss *sessions) onValues(now clock.Instant, p *peer, m *Values) {
 	switch {
 	case !ok:
 		return
-	case !took && ss.blunder != blunderClaimRefused, m.Answered == 0, m.Answered > len(a.keys):
+	case !took, m.Answered == 0, m.Answered > len(a.keys):
 		// The session must not claim the whole state.
 		ss.abandonSession()
 		return
 	}
 	s := &ss.current
 	for i := range m.Items {
-		s.bytes += m.Items[i].size()
+		s.bytes += m.Items[i].encodedSize()
 	}
 	got, rest := a.keys[:m.Answered], a.keys[m.Answered:]
 	if len(rest) > 0 {
@@ -342,7 +342,7 @@ func (ss *sessions) onValues(now clock.Instant, p *peer, m *Values) {
 	} else if len(got) == s.chunk {
 		s.chunk = min(2*s.chunk, ss.cfg.fetchKeys)
 	}
-	if p.id != s.peer && ss.blunder != blunderTrustHelpers {
+	if p.id != s.peer {
 		ss.checkHelper(p, got)
 	}
 	ss.requestMore(now)
@@ -483,7 +483,7 @@ func (ss *sessions) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {
 		return
 	}
-	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: ss.members.epoch, Next: bucketCount, Vector: ss.stream.seenVector(), Fences: ss.fences.all()}
+	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: ss.members.epoch, Next: bucketCount, Vector: ss.stream.seenVector(), Fences: ss.fences.sortedFences()}
 	size := 0
 	for i := m.Start; i < bucketCount; i++ {
 		b := &ss.store.buckets[i]
@@ -494,31 +494,31 @@ func (ss *sessions) onCompare(p *peer, m *Compare) {
 			out.Next = i
 			break
 		}
-		for _, it := range b.sorted() {
+		for _, it := range b.sortedItems() {
 			out.Keys = append(out.Keys, it.key)
 			out.Prints = append(out.Prints, it.print)
 			size += len(it.key) + 10
 		}
 	}
-	ss.transfers.send(p, out)
+	ss.transfers.sendMessage(p, out)
 }
 
 func (ss *sessions) onFetch(p *peer, m *Fetch) {
 	out := &Values{Floor: ss.barrier.floor, Horizon: ss.barrier.horizon, Session: m.Session, Ask: m.Ask}
 	size, most := 0, min(ss.cfg.Limits.FrameBytes, m.Credit)
 	for _, k := range m.Keys {
-		it := ss.store.get(k)
+		it := ss.store.itemOf(k)
 		if it != nil && size > 0 && size+it.bytes+len(k)+12 > most {
 			break
 		}
 		out.Answered++
 		if it != nil {
 			out.Items = append(out.Items, full(it))
-			size += out.Items[len(out.Items)-1].size()
+			size += out.Items[len(out.Items)-1].encodedSize()
 		}
 	}
 	ss.stats.ValuesSent += uint64(len(out.Items))
-	ss.transfers.send(p, out)
+	ss.transfers.sendMessage(p, out)
 }
 
 // dropGoneSources ends the questions that the session had open at nodes that left the

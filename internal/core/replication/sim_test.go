@@ -38,8 +38,6 @@ type world struct {
 	nextReq   RequestID
 	// posted and delivered see every message that sets out and that arrives.
 	posted, delivered func(from, to gossip.NodeID, m Message)
-	// blunder is planted in every core, see plant.
-	blunder blunder
 	// hasty leaves the invariants out, which costs as much as there are keys.
 	hasty bool
 	// afterStep is called after every step.
@@ -105,19 +103,9 @@ func (w *world) start(id gossip.NodeID) *simNode {
 		w.tweak(&cfg)
 	}
 	n := &simNode{id: id, core: New(cfg), replies: map[RequestID]Reply{}, onReply: map[RequestID]func(Reply){}, changed: map[string]int{}}
-	n.core.blunder = w.blunder
 	w.nodes[id] = n
 	w.order = append(w.order, id)
 	return n
-}
-
-// plant gives all cores, and those to come, a bug.
-func (w *world) plant(b blunder) *world {
-	w.blunder = b
-	for _, n := range w.nodes { // order-free
-		n.core.blunder = b
-	}
-	return w
 }
 
 func (w *world) crash(id gossip.NodeID) {

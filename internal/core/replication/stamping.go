@@ -75,11 +75,11 @@ type Newest struct {
 	Times []uint64
 }
 
-func (*StampQuery) message()  {}
-func (*StampAnswer) message() {}
+func (*StampQuery) isMessage()  {}
+func (*StampAnswer) isMessage() {}
 
-// join merges the state of a key at another replica.
-func (n *Newest) join(o Newest) {
+// mergeNewest merges the state of a key at another replica.
+func (n *Newest) mergeNewest(o Newest) {
 	switch {
 	case o.Gen < n.Gen:
 		return
@@ -94,7 +94,7 @@ func (n *Newest) join(o Newest) {
 // newestOf returns the state of a key at this replica.
 func (vs *values) newestOf(key string, entries []string) Newest {
 	out := Newest{Times: make([]uint64, len(entries))}
-	it := vs.store.get(key)
+	it := vs.store.itemOf(key)
 	if it != nil {
 		out.Gen, out.Era, out.Live = it.gen, it.era, it.value != nil
 	}
@@ -160,7 +160,7 @@ func (ws *writes) onStampQuery(p *peer, m *StampQuery) {
 	for i, a := range m.Asks {
 		out.Newest[i] = ws.values.newestOf(a.Key, a.Entries)
 	}
-	ws.transfers.send(p, out)
+	ws.transfers.sendMessage(p, out)
 }
 
 func (ws *writes) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
@@ -177,7 +177,7 @@ func (ws *writes) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 		}
 	}
 	for i := range m.Newest {
-		r.newest[i].join(m.Newest[i])
+		r.newest[i].mergeNewest(m.Newest[i])
 	}
 	r.answers[p.id] = m.Epoch
 	ws.table.proceed(now, r)
@@ -192,7 +192,7 @@ func (ws *writes) writeAbove(now clock.Instant, r *request) {
 	for i, a := range r.asks {
 		// The key was deleted elsewhere: its value here does not count, and a write in
 		// its generation would be lost.
-		if it := ws.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
+		if it := ws.store.itemOf(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
 			it = ws.store.obtain(a.Key)
 			if ws.store.absorb(it, r.newest[i].Gen, 0, nil) {
 				ws.values.noteChange(it, nil)
@@ -235,8 +235,8 @@ func (ws *writes) aboveAll(r *request, i int, p *operation.Plan) (Newest, error)
 	}
 	n := ws.values.newestOf(op.Key, p.Entries)
 	for j, a := range r.asks {
-		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) && ws.blunder != blunderOwnStamps {
-			n.join(r.newest[j])
+		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) {
+			n.mergeNewest(r.newest[j])
 		}
 	}
 	if n.Gen+1 >= timeMax {
@@ -247,10 +247,10 @@ func (ws *writes) aboveAll(r *request, i int, p *operation.Plan) (Newest, error)
 	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
 	// Without a view, or before another clock was received, the own clock may be the
 	// wrong one.
-	if far && ws.members.view != nil && !ws.clocks.isMuted() && ws.blunder != blunderNoEra {
+	if far && ws.members.view != nil && !ws.clocks.isMuted() {
 		if bound := eraClock(ws.clocks.ownWall(), ws.members.peers, ws.clocks.readings()); n.beginEra(bound) {
 			ws.stats.Eras++
-			ws.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
+			ws.traceEvent(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
 		}
 	}
 	for _, t := range n.Times {
@@ -273,8 +273,8 @@ func (ws *writes) aboveAll(r *request, i int, p *operation.Plan) (Newest, error)
 // meets every value that was acknowledged at a majority before, so a nil error there
 // means that it won over all of them.
 
-// standing returns the stamp and the value of an entry of v, and whether it is deleted.
-func standing(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted bool) {
+// entryState returns the stamp and the value of an entry of v, and whether it is deleted.
+func entryState(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted bool) {
 	switch v := v.(type) {
 	case *crdt.LWWRegister[string]:
 		val, _ = v.Value()
@@ -317,7 +317,7 @@ func (ws *writes) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 		if f.Yield || it == nil || it.value == nil {
 			continue
 		}
-		have, val, deleted := standing(it.value, f.Entry)
+		have, val, deleted := entryState(it.value, f.Entry)
 		if order := f.Stamp.Compare(have); order < 0 || order == 0 && (val != f.Value || deleted != f.Delete) {
 			return &replicator.Error{Code: replicator.ErrStale, Key: op.Key, Entry: f.Entry, Stamp: have, Node: ws.cfg.Self}
 		}
@@ -353,8 +353,8 @@ func staleIn(it *item, v crdt.Value, era uint8, note func(Refusal)) {
 		return
 	}
 	look := func(entry string) {
-		mine, _, _ := standing(v, entry)
-		have, _, _ := standing(it.value, entry)
+		mine, _, _ := entryState(v, entry)
+		have, _, _ := entryState(it.value, entry)
 		if have = lower(have, it.era-era); mine.Compare(have) < 0 {
 			note(Refusal{Why: whyStale, Entry: entry, Have: have})
 		}
@@ -378,8 +378,8 @@ func staleIn(it *item, v crdt.Value, era uint8, note func(Refusal)) {
 // staleMax bounds the entries of a change that are compared one by one.
 const staleMax = 4096
 
-// lost returns the error of a request one of whose writes lost, nil if none has.
-func (r *request) lost(ref *Refusal, at gossip.NodeID) error {
+// overtakenError returns the error of a request one of whose writes lost, nil if none has.
+func (r *request) overtakenError(ref *Refusal, at gossip.NodeID) error {
 	if r.entry == nil || ref.Item >= len(r.entry.Items) {
 		return nil
 	}
@@ -424,7 +424,7 @@ func (ws *writes) judgeOwn() {
 		ws.barrier.maxForgottenStamp, ws.barrier.inherited = min(ws.barrier.maxForgottenStamp, bound), min(ws.barrier.inherited, bound)
 	}
 	for i := range ws.store.buckets {
-		for _, it := range ws.store.buckets[i].sorted() {
+		for _, it := range ws.store.buckets[i].sortedItems() {
 			ws.judgeItem(it, wall, present)
 		}
 	}
@@ -446,12 +446,12 @@ func (ws *writes) judgeItem(it *item, wall, present uint64) {
 		return // all entries that are ahead came from the file
 	}
 	ws.deletions.forget(it.key)
-	it.replace(v)
-	ws.store.settle(it)
+	it.replaceValue(v)
+	ws.store.updateSums(it)
 	it.written = it.version
 	ws.values.noteChange(it, v)
 	ws.stats.Restamped += n
-	ws.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
+	ws.traceEvent(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
 	ws.stream.voidLogged(it.key)
 	ws.stream.appendEntry(ws.now, &Entry{Items: []Item{full(it)}})
 }

@@ -25,7 +25,7 @@ func (w *world) pairs(linked ...[2]gossip.NodeID) {
 // stands. (With acknowledgements that carry stamps, and a second write above them, w2
 // undoes w3, which was acknowledged after w2 had been read.)
 func TestWriteIsNotStampedAnew(t *testing.T) {
-	h := registers(t, 3, blunderNone)
+	h := registers(t, 3)
 	// w1 comes to stand at 1 alone, above what 2 and 3 know: it reaches nobody in time.
 	h.pairs([2]gossip.NodeID{1, 2})
 	h.dropKind = func(m Message) bool { _, deltas := m.(*Deltas); return deltas }
@@ -60,7 +60,7 @@ func TestWriteIsNotStampedAnew(t *testing.T) {
 // A write asks again when former voters no longer count: those who answered may have
 // caught up since.
 func TestStampsAreAskedForAnewWhenKeptSetsAreDropped(t *testing.T) {
-	h := registers(t, 3, blunderNone)
+	h := registers(t, 3)
 	h.pairs([2]gossip.NodeID{1, 2})
 	h.writeAt(1)
 	h.run(2 * time.Second)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/zeebo/xxh3"
 )
@@ -79,11 +80,11 @@ func bucketOf(hash uint64) int { return int(hash >> 56) }
 // keyCostBytes is about the memory of a key without its name and value.
 const keyCostBytes = 128
 
-func (s *store) get(key string) *item { return s.buckets[bucketOf(xxh3.HashString(key))].items[key] }
+func (s *store) itemOf(key string) *item { return s.buckets[bucketOf(xxh3.HashString(key))].items[key] }
 
 // value returns the live value of key, or nil.
 func (s *store) value(key string) crdt.Value {
-	if it := s.get(key); it != nil {
+	if it := s.itemOf(key); it != nil {
 		return it.value
 	}
 	return nil
@@ -91,7 +92,7 @@ func (s *store) value(key string) crdt.Value {
 
 // print returns the fingerprint of key, 0 if it does not exist.
 func (s *store) print(key string) uint64 {
-	if it := s.get(key); it != nil {
+	if it := s.itemOf(key); it != nil {
 		return it.print
 	}
 	return 0
@@ -131,8 +132,8 @@ func (s *store) suspectAll() {
 	}
 }
 
-// remove removes an item, as if its key had never existed.
-func (s *store) remove(it *item) {
+// removeItem removes an item, as if its key had never existed.
+func (s *store) removeItem(it *item) {
 	b := &s.buckets[bucketOf(it.hash)]
 	b.sum -= it.print
 	s.root -= it.print
@@ -142,18 +143,18 @@ func (s *store) remove(it *item) {
 		s.tombs--
 	}
 	delete(b.items, it.key)
-	s.list(it, false)
+	s.updateIndex(it, false)
 }
 
-// settle updates the sums after a change of it.
-func (s *store) settle(it *item) {
+// updateSums updates the sums after a change of it.
+func (s *store) updateSums(it *item) {
 	if tomb := it.value == nil; tomb != it.tomb {
 		it.tomb = tomb
 		if s.tombs++; !tomb {
 			s.tombs -= 2
 		}
 	}
-	s.list(it, it.value != nil)
+	s.updateIndex(it, it.value != nil)
 	s.changes++
 	it.version = s.changes
 	var size int
@@ -191,28 +192,28 @@ func (s *store) absorb(it *item, gen uint64, era uint8, v crdt.Value) (changed b
 		return false
 	case gen > it.gen:
 		it.gen, it.era = gen, era
-		it.replace(v)
+		it.replaceValue(v)
 		changed = true
 	case v == nil:
 		changed = it.print == 0
 	case it.value == nil:
 		it.era = era
-		it.replace(v)
+		it.replaceValue(v)
 		changed = true
 	case it.value.Kind() != v.Kind():
 		if changed = v.Kind() < it.value.Kind(); changed {
 			it.era = era
-			it.replace(v)
+			it.replaceValue(v)
 		}
 	default:
 		raised := it.raiseEra(era)
-		it.own()
+		it.copyIfPinned()
 		// The kinds are equal, so the join cannot fail.
 		changed, _ = it.value.Join(lifted(v, era, it.era))
 		changed = changed || raised
 	}
 	if changed {
-		s.settle(it)
+		s.updateSums(it)
 	}
 	return changed
 }
@@ -226,8 +227,8 @@ func (s *store) sums() []uint64 {
 	return out
 }
 
-// sorted returns the items of a bucket in the order of their keys.
-func (b *bucket) sorted() []*item {
+// sortedItems returns the items of a bucket in the order of their keys.
+func (b *bucket) sortedItems() []*item {
 	out := make([]*item, 0, len(b.items))
 	for _, it := range b.items {
 		out = append(out, it)
@@ -310,16 +311,16 @@ func (x *keyIndex) under(prefix string) []string {
 	return slices.Clone(x.names[from : from+n])
 }
 
-// list updates the index after a change of it, or before its removal.
-func (s *store) list(it *item, live bool) {
+// updateIndex updates the index after a change of it, or before its removal.
+func (s *store) updateIndex(it *item, live bool) {
 	if live != it.listed {
 		it.listed = live
 		s.index.note(it.key)
 	}
 }
 
-// names returns the names of the live keys that begin with prefix, sorted.
-func (s *store) names(prefix string) []string {
+// liveNames returns the names of the live keys that begin with prefix, sorted.
+func (s *store) liveNames(prefix string) []string {
 	if !s.index.built {
 		s.index = keyIndex{built: true}
 		for i := range s.buckets {
@@ -333,4 +334,12 @@ func (s *store) names(prefix string) []string {
 	}
 	s.index.takeIn(func(key string) bool { return s.value(key) != nil })
 	return s.index.under(prefix)
+}
+
+// assertAbove asserts that a key never returns to an earlier generation or era: replicas
+// that go back would not converge.
+func (it *item) assertAbove(gen uint64, era uint8) {
+	if it.gen < gen || it.gen == gen && it.era < era {
+		assert.Broken("G8", "key %q goes back from generation %d, era %d to %d, %d", it.key, gen, era, it.gen, it.era)
+	}
 }

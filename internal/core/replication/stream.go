@@ -5,6 +5,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -36,7 +37,7 @@ type stream struct {
 
 // appendEntry appends an entry to the log and schedules its delivery to all peers.
 func (st *stream) appendEntry(now clock.Instant, e *Entry) uint64 {
-	seq := st.log.append(e)
+	seq := st.log.appendEntry(e)
 	if st.barrier.fresh {
 		st.barrier.own = append(st.barrier.own, e.Items...)
 	}
@@ -55,14 +56,14 @@ func (st *stream) trimLog() {
 		all = min(all, p.acked)
 	}
 	st.log.dropTo(all)
-	cut := st.log.over(st.cfg.Limits.LogEntries, st.cfg.Limits.LogBytes)
+	cut := st.log.cutToFit(st.cfg.Limits.LogEntries, st.cfg.Limits.LogBytes)
 	if cut == 0 {
 		return
 	}
 	st.log.dropTo(cut)
 	for _, p := range st.members.peers {
 		if p.acked < cut {
-			st.trace(TraceEvent{Kind: TraceLogCut, Peer: p.id})
+			st.traceEvent(TraceEvent{Kind: TraceLogCut, Peer: p.id})
 			p.acked, p.next = cut, max(p.next, cut+1)
 		}
 	}
@@ -85,7 +86,7 @@ func (st *stream) pushEntries(now clock.Instant, p *peer) {
 	}
 	for p.next <= st.log.last() && p.next-p.acked <= windowEntries {
 		m := st.nextRun(p.next)
-		st.transfers.send(p, m)
+		st.transfers.sendMessage(p, m)
 		p.next += uint64(len(m.Entries))
 		st.stats.DeltasSent += uint64(len(m.Entries))
 		if p.resendAt == clock.Never {
@@ -101,11 +102,11 @@ func (st *stream) nextRun(seq uint64) *Deltas {
 	}
 	m := &Deltas{Epoch: st.members.epoch, Floor: st.barrier.floor, Horizon: st.barrier.horizon, From: seq}
 	for size := 0; ; seq++ {
-		e := st.log.at(seq)
-		if e == nil || size > 0 && size+e.size() > st.cfg.Limits.FrameBytes {
+		e := st.log.entryAt(seq)
+		if e == nil || size > 0 && size+e.encodedSize() > st.cfg.Limits.FrameBytes {
 			break
 		}
-		size += e.size()
+		size += e.encodedSize()
 		m.Entries = append(m.Entries, e)
 	}
 	st.shared = m
@@ -126,7 +127,7 @@ func (st *stream) resendEntries(now clock.Instant, p *peer) {
 		return
 	}
 	st.stats.DeltasResent += p.next - p.acked - 1
-	st.trace(TraceEvent{Kind: TraceResent, Peer: p.id})
+	st.traceEvent(TraceEvent{Kind: TraceResent, Peer: p.id})
 	st.rewindPeer(p)
 	p.backoff = min(p.backoff+1, backoffMax)
 	st.pushEntries(now, p)
@@ -151,6 +152,9 @@ func (st *stream) onDeltas(p *peer, m *Deltas) {
 		kept = kept || st.disk.keptItems(e.Items)
 		seq := m.From + uint64(i)
 		higher, ok := st.fences.checkTerm(p.id, m.Epoch, e.Fence)
+		if assert.Enabled && ok {
+			st.fences.assertPasses(e.Fence)
+		}
 		took := st.values.mergeNoting(p, e.Items, func(r Refusal) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
@@ -161,7 +165,7 @@ func (st *stream) onDeltas(p *peer, m *Deltas) {
 		}
 	}
 	st.stats.DeltasReceived += uint64(len(m.Entries))
-	if len(m.Entries) > 0 && t.add(m.From, to) {
+	if len(m.Entries) > 0 && t.addRange(m.From, to) {
 		st.stats.Gaps++
 	}
 	ack.Seen, ack.Lo, ack.Hi = t.seen, t.lo, t.hi
@@ -210,7 +214,7 @@ type Item struct {
 	Bytes []byte
 }
 
-func (it *Item) size() int { return len(it.Key) + len(it.Bytes) + 12 }
+func (it *Item) encodedSize() int { return len(it.Key) + len(it.Bytes) + 12 }
 
 // Entry holds the changes of one request: a unit of the stream, applied whole at each
 // replica. Immutable.
@@ -219,10 +223,10 @@ type Entry struct {
 	Items []Item
 }
 
-func (e *Entry) size() int {
+func (e *Entry) encodedSize() int {
 	n := len(e.Fence.Group) + 12
 	for i := range e.Items {
-		n += e.Items[i].size()
+		n += e.Items[i].encodedSize()
 	}
 	return n
 }
@@ -239,14 +243,14 @@ type ownLog struct {
 // last returns the number of the newest entry ever appended, 0 before the first.
 func (l *ownLog) last() uint64 { return l.first + uint64(len(l.entries)) - 1 }
 
-func (l *ownLog) append(e *Entry) uint64 {
+func (l *ownLog) appendEntry(e *Entry) uint64 {
 	l.entries = append(l.entries, e)
-	l.bytes += e.size()
+	l.bytes += e.encodedSize()
 	return l.last()
 }
 
-// at returns entry seq, or nil if the log does not hold it.
-func (l *ownLog) at(seq uint64) *Entry {
+// entryAt returns entry seq, or nil if the log does not hold it.
+func (l *ownLog) entryAt(seq uint64) *Entry {
 	if seq < l.first || seq > l.last() {
 		return nil
 	}
@@ -256,18 +260,18 @@ func (l *ownLog) at(seq uint64) *Entry {
 // dropTo drops entries up to seq.
 func (l *ownLog) dropTo(seq uint64) {
 	for len(l.entries) > 0 && l.first <= seq {
-		l.bytes -= l.entries[0].size()
+		l.bytes -= l.entries[0].encodedSize()
 		l.entries[0] = nil
 		l.entries = l.entries[1:]
 		l.first++
 	}
 }
 
-// over returns the entry up to which the log must be cut to keep within the limits.
-func (l *ownLog) over(entries, bytes int) (cut uint64) {
+// cutToFit returns the entry up to which the log must be cut to keep within the limits.
+func (l *ownLog) cutToFit(entries, bytes int) (cut uint64) {
 	over, held := len(l.entries)-entries, l.bytes
 	for i := 0; i < len(l.entries)-1 && (i < over || held > bytes); i++ {
-		held -= l.entries[i].size()
+		held -= l.entries[i].encodedSize()
 		cut = l.first + uint64(i)
 	}
 	return cut
@@ -280,9 +284,9 @@ func (l *ownLog) over(entries, bytes int) (cut uint64) {
 // Invariant: lo == 0 (nothing beyond seen) or seen+1 < lo <= hi.
 type track struct{ seen, lo, hi uint64 }
 
-// add notes that the entries from..to have been applied. It reports whether they
+// addRange notes that the entries from..to have been applied. It reports whether they
 // left a hole before them.
-func (t *track) add(from, to uint64) (gap bool) {
+func (t *track) addRange(from, to uint64) (gap bool) {
 	switch {
 	case to <= t.seen:
 		return false
@@ -317,9 +321,9 @@ func (st *stream) voidLogged(key string) {
 		if !slices.ContainsFunc(e.Items, of) {
 			continue
 		}
-		st.log.bytes -= e.size()
+		st.log.bytes -= e.encodedSize()
 		e = &Entry{Fence: e.Fence, Items: slices.DeleteFunc(slices.Clone(e.Items), of)}
-		st.log.bytes += e.size()
+		st.log.bytes += e.encodedSize()
 		st.log.entries[i] = e
 	}
 	st.barrier.own = slices.DeleteFunc(st.barrier.own, of)

@@ -38,7 +38,7 @@ type sending struct {
 	jumped int
 }
 
-func (s *sending) parts() int { return (len(s.whole) + s.part - 1) / s.part }
+func (s *sending) partCount() int { return (len(s.whole) + s.part - 1) / s.part }
 
 func (o *outgoing) busy() bool { return len(o.queue) > 0 }
 
@@ -63,8 +63,8 @@ type receiving struct {
 	got   []byte
 }
 
-// send hands a message to the shell, in parts if it is large.
-func (tr *transfers) send(p *peer, m Message) {
+// sendMessage hands a message to the shell, in parts if it is large.
+func (tr *transfers) sendMessage(p *peer, m Message) {
 	size := sizeOf(m)
 	bulk := bulky(m, size)
 	if tr.packable(m, size) {
@@ -77,13 +77,13 @@ func (tr *transfers) send(p *peer, m Message) {
 		return
 	}
 	if len(p.out.queue) >= tr.cfg.Limits.Transfers {
-		tr.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: size, Detail: "transfers"})
+		tr.traceEvent(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: size, Detail: "transfers"})
 		return
 	}
 	tr.ids++
 	tr.stats.Transfers++
 	whole := Append(make([]byte, 0, size+size/16), m)
-	tr.trace(TraceEvent{Kind: TraceTransfer, Peer: p.id, Bytes: len(whole)})
+	tr.traceEvent(TraceEvent{Kind: TraceTransfer, Peer: p.id, Bytes: len(whole)})
 	p.out.queue = append(p.out.queue, &sending{id: tr.ids, whole: whole, part: tr.cfg.Limits.FrameBytes / 2, at: 1})
 }
 
@@ -103,7 +103,7 @@ func sizeOf(m Message) int {
 	switch m := m.(type) {
 	case *Deltas:
 		for _, e := range m.Entries {
-			n += e.size()
+			n += e.encodedSize()
 		}
 	case *ReadRequest:
 		n += keysSize(m.Keys, 10)
@@ -136,7 +136,7 @@ func keysSize(keys []string, each int) (n int) {
 
 func itemsSize(items []Item) (n int) {
 	for i := range items {
-		n += items[i].size()
+		n += items[i].encodedSize()
 	}
 	return n
 }
@@ -151,7 +151,7 @@ func (tr *transfers) resendParts(now clock.Instant, p *peer) {
 		s.misses++
 	}
 	if s.misses > 8 {
-		tr.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: len(s.whole), Detail: "transfer unanswered"})
+		tr.traceEvent(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: len(s.whole), Detail: "transfer unanswered"})
 		p.out.queue = p.out.queue[1:]
 		return
 	}
@@ -160,9 +160,9 @@ func (tr *transfers) resendParts(now clock.Instant, p *peer) {
 }
 
 func (tr *transfers) sendParts(now clock.Instant, p *peer, s *sending) {
-	for ; s.next < s.parts() && s.next < s.acked+windowParts; s.next++ {
+	for ; s.next < s.partCount() && s.next < s.acked+windowParts; s.next++ {
 		data := s.whole[s.next*s.part : min(len(s.whole), (s.next+1)*s.part)]
-		tr.send(p, &Part{Transfer: s.id, Index: s.next, Total: len(s.whole), Data: data})
+		tr.sendMessage(p, &Part{Transfer: s.id, Index: s.next, Total: len(s.whole), Data: data})
 	}
 	s.at = now.Add(2 * tr.wait(s.misses))
 }
@@ -177,11 +177,11 @@ func (tr *transfers) onPartAck(now clock.Instant, p *peer, m *partAck) {
 		s.jumped, s.next = m.Next+1, m.Next
 		tr.sendParts(now, p, s)
 	}
-	if m.Next <= s.acked || m.Next > s.parts() {
+	if m.Next <= s.acked || m.Next > s.partCount() {
 		return
 	}
 	s.acked, s.next, s.misses = m.Next, max(s.next, m.Next), 0
-	if s.acked < s.parts() {
+	if s.acked < s.partCount() {
 		tr.sendParts(now, p, s)
 		return
 	}
@@ -200,7 +200,7 @@ func (tr *transfers) onPart(now clock.Instant, p *peer, m *Part) (whole Message)
 		r.next++
 		p.in.at = now
 	}
-	tr.send(p, &partAck{Transfer: m.Transfer, Next: r.next})
+	tr.sendMessage(p, &partAck{Transfer: m.Transfer, Next: r.next})
 	if len(r.got) < r.total || r.got == nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (tr *transfers) onPart(now clock.Instant, p *peer, m *Part) (whole Message)
 	whole, err := Decode(encoded)
 	if err != nil {
 		tr.stats.Refused++
-		tr.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(encoded), Detail: err.Error()})
+		tr.traceEvent(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(encoded), Detail: err.Error()})
 		return nil
 	}
 	switch whole.(type) {
@@ -266,7 +266,7 @@ type Packed struct {
 	Data []byte
 }
 
-func (*Packed) message() {}
+func (*Packed) isMessage() {}
 
 // name returns the name of the message in m.
 func (m *Packed) name() string {
@@ -308,8 +308,8 @@ type packer struct {
 	idle bool
 }
 
-// rest releases the memory if no message was packed since the last call.
-func (k *packer) rest() {
+// releaseIfIdle releases the memory if no message was packed since the last call.
+func (k *packer) releaseIfIdle() {
 	if k.idle {
 		*k = packer{}
 	}
@@ -383,7 +383,7 @@ func (tr *transfers) unpack(p *peer, m *Packed) Message {
 	in, err := tr.packer.unpack(m)
 	if err != nil {
 		tr.stats.Refused++
-		tr.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(m.Data), Detail: err.Error()})
+		tr.traceEvent(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(m.Data), Detail: err.Error()})
 	}
 	return in
 }
@@ -391,6 +391,6 @@ func (tr *transfers) unpack(p *peer, m *Packed) Message {
 // sendStored sends a message, which rests on the disk if kept is true.
 func (tr *transfers) sendStored(p *peer, m Message, kept bool) {
 	tr.onDisk = kept
-	tr.send(p, m)
+	tr.sendMessage(p, m)
 	tr.onDisk = false
 }

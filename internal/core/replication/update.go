@@ -77,7 +77,7 @@ func (ws *writes) startWrite(now clock.Instant, r *request, plans []operation.Pl
 			}
 			r.fixed[r.ops[i].Key] = append(r.fixed[r.ops[i].Key], f...)
 		}
-		if op := &r.ops[i]; op.base != nil && (plans[i].Blind || op.base.unchanged(ws.store.get(op.Key))) {
+		if op := &r.ops[i]; op.base != nil && (plans[i].Blind || op.base.unchanged(ws.store.itemOf(op.Key))) {
 			op.base.Release() // applied to the value itself
 		}
 	}
@@ -89,7 +89,7 @@ func (ws *writes) startWrite(now clock.Instant, r *request, plans []operation.Pl
 		r.entry = entry
 		r.seq = ws.stream.appendEntry(now, entry)
 	}
-	if r.level.Alone() || len(r.ops) == 0 || ws.blunder == blunderLocalAck {
+	if r.level.Alone() || len(r.ops) == 0 {
 		delete(ws.table.open, r.id)
 		ws.onDisk = r.disk
 		ws.table.sendReply(r.id, nil, nil)
@@ -122,13 +122,13 @@ func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 		if err := ws.disk.checkStorable(op.Key); err != nil {
 			return nil, err
 		}
-		it := ws.store.get(op.Key)
+		it := ws.store.itemOf(op.Key)
 		if op.Delete {
 			continue
 		}
 		p, size, err := decide(op, it)
 		if err == nil {
-			err = fits(ops[:i], op, &p, it)
+			err = checkPlan(ops[:i], op, &p, it)
 		}
 		if err == nil {
 			err = ws.checkFixed(op, &p, it)
@@ -174,7 +174,7 @@ func (ws *writes) applyPlans(ops []plannedOp, plans []operation.Plan, newest []N
 	entry = &Entry{}
 	for i := range ops {
 		op := &ops[i]
-		it := ws.store.get(op.Key)
+		it := ws.store.itemOf(op.Key)
 		delta := ws.applyOne(op, plans[i], it, newest[i])
 		switch {
 		case delta != nil:
@@ -209,7 +209,7 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 	era, raised := above.Era, false
 	if it != nil && it.value != nil {
 		raised = it.raiseEra(era)
-		it.own()
+		it.copyIfPinned()
 		v, era = it.value, it.era
 	} else {
 		// The kind has been tried by decide.
@@ -227,12 +227,12 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 	}
 	fresh := it == nil
 	it = ws.store.obtain(op.Key)
-	if fresh && ws.kept(op.Key) && ws.blunder != blunderNoMinGeneration {
+	if fresh && ws.kept(op.Key) {
 		it.gen = max(ws.barrier.minGeneration, it.gen)
 	}
 	it.value, it.era = v, era
 	ws.values.noteOwnDots(d)
-	ws.store.settle(it)
+	ws.store.updateSums(it)
 	it.written = it.version
 	ws.values.noteChange(it, d)
 	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
@@ -259,12 +259,12 @@ func (ws *writes) offerEntry(now clock.Instant, r *request, all bool) {
 			ws.stream.pushEntries(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+				ws.transfers.sendMessage(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but its answer was lost, or it joined after the
 			// entry was logged.
-			ws.transfers.send(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			ws.transfers.sendMessage(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }
@@ -335,16 +335,16 @@ func releaseAll(ops []plannedOp) {
 	}
 }
 
-// own ensures that no snapshot holds the value, so that it may be changed.
-func (it *item) own() {
+// copyIfPinned ensures that no snapshot holds the value, so that it may be changed.
+func (it *item) copyIfPinned() {
 	if it.pins != nil && it.pins.n > 0 && it.value != nil {
 		it.value = it.value.Clone()
 	}
 	it.pins = nil
 }
 
-// replace gives the item another value.
-func (it *item) replace(v crdt.Value) { it.value, it.pins = v, nil }
+// replaceValue gives the item another value.
+func (it *item) replaceValue(v crdt.Value) { it.value, it.pins = v, nil }
 
 // unchanged reports whether the key is in the state of the snapshot.
 func (s *Snapshot) unchanged(it *item) bool {
@@ -382,9 +382,9 @@ func planOn(op *operation.Op, current crdt.Value) (p operation.Plan, err error) 
 	return p, nil
 }
 
-// fits fails if a plan must be decided anew. An op whose key is among those before it is
+// checkPlan fails if a plan must be decided anew. An op whose key is among those before it is
 // not applied to its snapshot: both would make the same dots.
-func fits(before []plannedOp, op *plannedOp, p *operation.Plan, it *item) error {
+func checkPlan(before []plannedOp, op *plannedOp, p *operation.Plan, it *item) error {
 	b := op.base
 	if b == nil || p.Blind || b.unchanged(it) {
 		return nil
@@ -430,9 +430,6 @@ func (ws *writes) onAck(now clock.Instant, p *peer, m *Ack) {
 	// Only the entries From..To count for their writers: the acknowledgement lists all
 	// refused ones among them, but not among those up to Seen.
 	from, to := m.From, m.To
-	if ws.blunder == blunderSeenIsAck {
-		from, to = 0, m.Seen
-	}
 	for i := ws.table.findWrite(from); i < len(ws.table.writes) && ws.table.writes[i].seq <= to; i++ {
 		r := ws.table.writes[i]
 		if r.done || r.phase != writing {
@@ -454,7 +451,7 @@ func (ws *writes) countsAnswer(p *peer, r *request, said []*Refusal) (counts boo
 		case r.done:
 			return false
 		case ref.Why == whyStale:
-			if err := r.lost(ref, p.id); err != nil {
+			if err := r.overtakenError(ref, p.id); err != nil {
 				ws.table.finishRequest(r, err)
 			}
 			continue

@@ -5,6 +5,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -154,7 +155,7 @@ func (vs *values) mergeNoting(p *peer, items []Item, note func(Refusal)) (ok boo
 		} else {
 			vs.stats.Refused++
 		}
-		vs.trace(e)
+		vs.traceEvent(e)
 	}
 	return ok
 }
@@ -186,14 +187,12 @@ func (vs *values) mergeItem(from *peer, in *Item, note func(Refusal)) error {
 	if v != nil && it.gen == in.Gen {
 		staleIn(it, v, in.Era, note)
 	}
-	if vs.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
-		if in.Era < it.era {
-			return nil
-		}
-		it.value = nil
-	}
+	gen, era := it.gen, it.era
 	if vs.store.absorb(it, in.Gen, in.Era, v) {
 		vs.noteChange(it, v)
+	}
+	if assert.Enabled {
+		it.assertAbove(gen, era)
 	}
 	if ahead != nil {
 		return ahead
@@ -204,7 +203,7 @@ func (vs *values) mergeItem(from *peer, in *Item, note func(Refusal)) error {
 // checkRoom checks an item of another replica against twice the limits.
 func (vs *values) checkRoom(in *Item) error {
 	l := &vs.cfg.Limits
-	it := vs.store.get(in.Key)
+	it := vs.store.itemOf(in.Key)
 	switch {
 	case len(in.Key) > l.KeyBytes*2:
 		return &replicator.Error{Code: replicator.ErrLimit, Limit: "KeyBytes", Max: 2 * l.KeyBytes, Got: len(in.Key)}
@@ -230,9 +229,7 @@ func (vs *values) reportChange(it *item) {
 	if vs.out == nil {
 		return // in Restore: no caller has seen an earlier state
 	}
-	if vs.blunder != blunderOwnIdleness || !vs.remote {
-		it.changedAt = vs.now
-	}
+	it.changedAt = vs.now
 	if it.marked != vs.steps {
 		it.marked = vs.steps
 		vs.out.Changed = append(vs.out.Changed, it.key)
@@ -245,7 +242,7 @@ func (vs *values) removeItem(it *item) {
 		vs.reportChange(it)
 	}
 	vs.deletions.forget(it.key)
-	vs.store.remove(it)
+	vs.store.removeItem(it)
 }
 
 // full returns the whole state of a key for the wire.

@@ -42,9 +42,9 @@ func (g *agenda[M]) clearDue(bit actionSet) bool {
 
 // wakeCaller ends the wait of a caller.
 func (g *agenda[M]) wakeCaller(w *Waiter[M], how Outcome) {
-	w.in.remove(w)
+	w.in.removeWaiter(w)
 	w.result = how
-	g.woken.push(w)
+	g.woken.pushWaiter(w)
 	g.actions |= doWake
 }
 
@@ -77,7 +77,7 @@ func (g *agenda[M]) nextListed() (a Action[M]) {
 	switch {
 	case g.actions&doWake != 0:
 		w := g.woken.first
-		g.woken.remove(w)
+		g.woken.removeWaiter(w)
 		a.Kind, a.Item, a.Result = Wake, &w.Item, w.result
 		if g.woken.first == nil {
 			g.clearDue(doWake)

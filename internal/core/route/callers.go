@@ -107,8 +107,8 @@ func (c *callers[M]) setGate(id string, lowest flow.Class, due *agenda[M]) (open
 func (q *waiterQueue[M]) moveTo(gate *waiterQueue[M], id string) {
 	for w, next := q.first, (*Waiter[M])(nil); w != nil; w = next {
 		if next = w.next; w.Item.ID == id && !w.admitted {
-			q.remove(w)
-			gate.push(w)
+			q.removeWaiter(w)
+			gate.pushWaiter(w)
 		}
 	}
 }
@@ -117,9 +117,9 @@ func (q *waiterQueue[M]) moveTo(gate *waiterQueue[M], id string) {
 func (q *waiterQueue[M]) admitCallers(gate *waiterQueue[M]) {
 	for n := 0; gate.first != nil; n++ {
 		w := gate.first
-		gate.remove(w)
+		gate.removeWaiter(w)
 		w.admitted = n < admittedMost
-		q.push(w)
+		q.pushWaiter(w)
 	}
 }
 

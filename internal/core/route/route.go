@@ -2,6 +2,7 @@ package route
 
 import (
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -150,10 +151,10 @@ func (r *Route[M]) holdUp() {
 // ends the wait.
 func (r *Route[M]) Await(w *Waiter[M]) {
 	if gate := r.held.gateOf(&w.Item); gate != nil {
-		gate.push(w)
+		gate.pushWaiter(w)
 		return
 	}
-	r.held.queues[w.Item.Class].push(w)
+	r.held.queues[w.Item.Class].pushWaiter(w)
 	r.holdUp()
 }
 
@@ -188,6 +189,9 @@ func (r *Route[M]) Filter(over func(*Item[M]) bool) (removed bool) {
 	removed = len(kept) < len(r.buf)
 	clear(r.buf[len(kept):])
 	r.buf = kept
+	if assert.Enabled && len(kept) == 0 && r.bytes != 0 {
+		assert.Broken("S10", "%d bytes of messages are counted in an empty buffer", r.bytes)
+	}
 	return removed
 }
 

@@ -18,14 +18,14 @@ func (w *Waiter[M]) Withdraw() bool {
 	if w.in == nil {
 		return false
 	}
-	w.in.remove(w)
+	w.in.removeWaiter(w)
 	return true
 }
 
 // waiterQueue holds waiters in the order of arrival.
 type waiterQueue[M any] struct{ first, last *Waiter[M] }
 
-func (q *waiterQueue[M]) push(w *Waiter[M]) {
+func (q *waiterQueue[M]) pushWaiter(w *Waiter[M]) {
 	w.prev, w.in = q.last, q
 	if q.last == nil {
 		q.first = w
@@ -35,7 +35,7 @@ func (q *waiterQueue[M]) push(w *Waiter[M]) {
 	q.last = w
 }
 
-func (q *waiterQueue[M]) remove(w *Waiter[M]) {
+func (q *waiterQueue[M]) removeWaiter(w *Waiter[M]) {
 	if w.prev == nil {
 		q.first = w.next
 	} else {

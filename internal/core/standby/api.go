@@ -5,7 +5,6 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // Config holds the settings of a Core. Zero numbers take the default
@@ -30,13 +29,10 @@ type Config struct {
 	// PageBytes is about the size of the largest message; one copy may exceed it.
 	// Default: 256 KiB.
 	PageBytes int
-
-	// Mutant is for tests of the checkers and is zero otherwise.
-	Mutant mutant.Kind
 }
 
 // Event is what happens to a Core. Its implementations are the structs below.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Tick reports that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
@@ -88,14 +84,14 @@ type Change struct {
 	State   []byte
 }
 
-func (Tick) event()        {}
-func (ViewChanged) event() {}
-func (Received) event()    {}
-func (Configured) event()  {}
-func (Begin) event()       {}
-func (End) event()         {}
-func (EndAll) event()      {}
-func (Changes) event()     {}
+func (Tick) isEvent()        {}
+func (ViewChanged) isEvent() {}
+func (Received) isEvent()    {}
+func (Configured) isEvent()  {}
+func (Begin) isEvent()       {}
+func (End) isEvent()         {}
+func (EndAll) isEvent()      {}
+func (Changes) isEvent()     {}
 
 // Effects is what a step asks the shell to do, in order. The shell empties it.
 type Effects struct{ Do []Effect }
@@ -107,7 +103,7 @@ func (e *Effects) Reset() {
 }
 
 // Effect is one thing to do. Its implementations are the structs below.
-type Effect interface{ effect() }
+type Effect interface{ isEffect() }
 
 // Send is a message for a node, this one included: then it comes back as Received.
 // Delivery is not promised.
@@ -147,8 +143,8 @@ type Refusal struct {
 	From  gossip.NodeID
 }
 
-func (Send) effect()    {}
-func (Ready) effect()   {}
-func (Kept) effect()    {}
-func (Deposed) effect() {}
-func (Refusal) effect() {}
+func (Send) isEffect()    {}
+func (Ready) isEffect()   {}
+func (Kept) isEffect()    {}
+func (Deposed) isEffect() {}
+func (Refusal) isEffect() {}

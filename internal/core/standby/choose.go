@@ -26,9 +26,9 @@ func Choose(v *gossip.View, role, typ string, shard protocol.ShardID, owner goss
 	for _, m := range v.WithRole(role) {
 		switch {
 		case m.ID == owner:
-			used[host(m.Addr)] = true
+			used[hostOf(m.Addr)] = true
 		case m.Status == gossip.Up:
-			all = append(all, candidate{m.ID, host(m.Addr), weigh(typ, shard, m.ID)})
+			all = append(all, candidate{m.ID, hostOf(m.Addr), weigh(typ, shard, m.ID)})
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
@@ -47,8 +47,8 @@ func Choose(v *gossip.View, role, typ string, shard protocol.ShardID, owner goss
 	return append(chosen, rest[:max(0, min(replicas-len(chosen), len(rest)))]...)
 }
 
-// host returns the host of an address, "" if the address has none.
-func host(addr string) string {
+// hostOf returns the host of an address, "" if the address has none.
+func hostOf(addr string) string {
 	h, _, ok := strings.Cut(addr, ":")
 	if i := strings.LastIndexByte(addr, ':'); ok && i > 0 {
 		h = addr[:i]

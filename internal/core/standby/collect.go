@@ -28,8 +28,8 @@ func (o *owner) collect() {
 }
 
 func (o *owner) question(id gossip.NodeID, a *ask, again bool) {
-	a.sent(o.c, again)
-	o.c.send(id, Collect{Shard: o.shard, Token: o.token, After: a.after})
+	a.noteSent(o.c, again)
+	o.c.sendMessage(id, Collect{Shard: o.shard, Token: o.token, After: a.after})
 }
 
 func (o *owner) reask() {
@@ -84,34 +84,31 @@ func (o *owner) collected() {
 		if o.graceAt == 0 {
 			o.graceAt = o.c.now.Add(o.c.cfg.Grace)
 		}
-		if o.c.now.Before(o.graceAt) && !o.c.cfg.Mutant.Is("first answer is enough") {
+		if o.c.now.Before(o.graceAt) {
 			o.c.wake(o.graceAt)
 			return
 		}
 	}
 	o.short = !o.satisfied(heard)
-	o.begin()
+	o.useCollected()
 }
 
 // satisfied reports whether enough nodes have answered, of each set on which an
 // acknowledgement may rest.
 func (o *owner) satisfied(heard func(gossip.NodeID) bool) bool {
-	if o.c.cfg.Mutant.Is("first answer is enough") {
-		return true
-	}
 	if len(o.seen.Before) > beforeMax {
 		return false
 	}
 	for _, set := range o.seen.sets() {
-		if count(set, heard) < enough(o.c.cfg.Mode, len(set)) {
+		if countNodes(set, heard) < answersNeeded(o.c.cfg.Mode, len(set)) {
 			return false
 		}
 	}
 	return true
 }
 
-// begin continues with the collected copies. A node that answered holds the copies it sent.
-func (o *owner) begin() {
+// useCollected continues with the collected copies. A node that answered holds the copies it sent.
+func (o *owner) useCollected() {
 	asks := o.asks
 	o.asks = nil
 	for id, a := range asks { // order-free: each by itself
@@ -121,14 +118,14 @@ func (o *owner) begin() {
 	}
 	if o.seen.IsZero() && len(o.entries) == 0 {
 		o.peers = map[gossip.NodeID]*peer{}
-		o.start()
+		o.letRun()
 		return
 	}
 	o.propose()
 }
 
-// start lets the shard run.
-func (o *owner) start() {
+// letRun lets the shard run.
+func (o *owner) letRun() {
 	if o.ready {
 		return
 	}

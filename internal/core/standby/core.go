@@ -51,16 +51,16 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.now, c.out = now, out
 	switch ev := ev.(type) {
 	case Tick:
-		c.tick()
+		c.stepTick()
 	case ViewChanged:
 		c.view = ev.View
-		c.each((*owner).viewChanged)
+		c.eachOwner((*owner).viewChanged)
 	case Received:
-		c.received(ev)
+		c.onReceived(ev)
 	case Configured:
 		c.cfg.Role, c.cfg.Mode, c.cfg.Replicas, c.cfg.BytesMax = ev.Role, ev.Mode, ev.Replicas, ev.BytesMax
 	case Begin:
-		c.begin(ev)
+		c.onBegin(ev)
 	case End:
 		if o := c.owners[ev.Shard]; o != nil && !ev.Token.Less(o.token) {
 			delete(c.owners, ev.Shard)
@@ -111,8 +111,8 @@ func (c *Core) Standby() int {
 	return n
 }
 
-// each calls f for every owner, in the order of shards.
-func (c *Core) each(f func(*owner)) {
+// eachOwner calls f for every owner, in the order of shards.
+func (c *Core) eachOwner(f func(*owner)) {
 	for _, s := range slices.Sorted(maps.Keys(c.owners)) {
 		if o := c.owners[s]; o != nil {
 			f(o)
@@ -120,15 +120,15 @@ func (c *Core) each(f func(*owner)) {
 	}
 }
 
-func (c *Core) tick() {
+func (c *Core) stepTick() {
 	c.next = clock.Never
-	c.each((*owner).tick)
+	c.eachOwner((*owner).stepOwner)
 }
 
 // wake asks for a Tick after d.
 func (c *Core) wake(at clock.Instant) { c.next = clock.Min(c.next, at) }
 
-func (c *Core) begin(ev Begin) {
+func (c *Core) onBegin(ev Begin) {
 	if o := c.owners[ev.Shard]; o != nil && !o.token.Less(ev.Token) {
 		return
 	}
@@ -149,11 +149,11 @@ func (c *Core) members() []gossip.NodeID {
 // present reports whether a node may still answer.
 func (c *Core) present(id gossip.NodeID) bool { return id == c.cfg.Self || c.view.Member(id) != nil }
 
-func (c *Core) send(to gossip.NodeID, m Message) { c.do(Send{To: to, Msg: m}) }
+func (c *Core) sendMessage(to gossip.NodeID, m Message) { c.do(Send{To: to, Msg: m}) }
 
 func (c *Core) do(e Effect) { c.out.Do = append(c.out.Do, e) }
 
-func (c *Core) received(r Received) {
+func (c *Core) onReceived(r Received) {
 	switch m := r.Msg.(type) {
 	case Collect:
 		c.holderCollect(r.From, m)

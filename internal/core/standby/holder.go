@@ -38,9 +38,9 @@ func (c *Core) admit(from gossip.NodeID, s protocol.ShardID, t protocol.Token) *
 		h = &holder{copies: map[string]Copy{}}
 		c.holders[s] = h
 	}
-	if t.Less(h.fence) && !c.cfg.Mutant.Is("no fence") {
+	if t.Less(h.fence) {
 		c.do(Refusal{Shard: s, From: from})
-		c.send(from, Refused{Shard: s, Token: t, Fence: h.fence})
+		c.sendMessage(from, Refused{Shard: s, Token: t, Fence: h.fence})
 		return nil
 	}
 	h.fence = h.fence.Max(t)
@@ -65,7 +65,7 @@ func (c *Core) holderCollect(from gossip.NodeID, m Collect) {
 		}
 		answer.Copies = append(answer.Copies, cp)
 	}
-	c.send(from, answer)
+	c.sendMessage(from, answer)
 }
 
 func (c *Core) holderWrite(from gossip.NodeID, m Write) {
@@ -87,7 +87,7 @@ func (c *Core) holderWrite(from gossip.NodeID, m Write) {
 		}
 	}
 	if more > 0 && c.bytes+more > c.cfg.BytesMax {
-		c.send(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq, Full: true})
+		c.sendMessage(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq, Full: true})
 		return
 	}
 	if h.wantedBy != m.Token {
@@ -95,12 +95,12 @@ func (c *Core) holderWrite(from gossip.NodeID, m Write) {
 	}
 	h.wantedFor = max(h.wantedFor, m.For)
 	for _, cp := range m.Copies {
-		if old, ok := h.copies[cp.ID]; !ok || old.Tag.Less(cp.Tag) || c.cfg.Mutant.Is("older copy replaces newer") {
+		if old, ok := h.copies[cp.ID]; !ok || old.Tag.Less(cp.Tag) {
 			h.copies[cp.ID] = cp
 		}
 	}
 	c.bytes += more
-	c.send(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq})
+	c.sendMessage(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq})
 }
 
 // holderAnnounce stores a layout. A node outside an active layout drops its copies:
@@ -119,5 +119,5 @@ func (c *Core) holderAnnounce(from gossip.NodeID, m Announce) {
 		}
 		clear(h.copies)
 	}
-	c.send(from, Announced{Shard: m.Shard, Token: m.Token, Seq: m.Layout.Seq, Active: m.Layout.Active})
+	c.sendMessage(from, Announced{Shard: m.Shard, Token: m.Token, Seq: m.Layout.Seq, Active: m.Layout.Active})
 }

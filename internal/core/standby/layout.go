@@ -23,7 +23,7 @@ func (n *notice) knows(l *Layout) bool {
 // propose begins the change to a layout of the present view.
 func (o *owner) propose() {
 	o.seq++
-	o.next = Layout{Token: o.token, Seq: o.seq, Members: o.choose()}
+	o.next = Layout{Token: o.token, Seq: o.seq, Members: o.chooseHolders()}
 	if o.layout.IsZero() {
 		// Cut, it is still too long for satisfied.
 		sets := o.seen.sets()
@@ -38,7 +38,7 @@ func (o *owner) propose() {
 			p = &peer{acked: map[string]Tag{}}
 			o.peers[id] = p
 		}
-		p.fill(o)
+		p.queueMissing(o)
 	}
 	o.pushAll()
 	o.forward()
@@ -47,31 +47,28 @@ func (o *owner) propose() {
 // forward takes the next layout as far as it can go: filled, announced, active.
 func (o *owner) forward() {
 	if o.next.IsZero() {
-		o.tell()
+		o.announceLayout()
 		return
 	}
 	if !o.announcing {
-		full := count(o.next.Members, func(id gossip.NodeID) bool { return len(o.peers[id].missing) == 0 })
-		if full < quorum(len(o.next.Members)) && !o.c.cfg.Mutant.Is("announce before filled") {
+		full := countNodes(o.next.Members, func(id gossip.NodeID) bool { return len(o.peers[id].missing) == 0 })
+		if full < quorum(len(o.next.Members)) {
 			return
 		}
 		o.announcing = true
 	}
-	o.tell()
-	if o.vouched() {
+	o.announceLayout()
+	if o.layoutVerified() {
 		o.activate()
 	}
 }
 
-// vouched reports whether no node that may answer a later collection still holds
+// layoutVerified reports whether no node that may answer a later collection still holds
 // the former layout for the active one.
-func (o *owner) vouched() bool {
+func (o *owner) layoutVerified() bool {
 	knows := func(id gossip.NodeID) bool { return o.told[id].knows(&o.next) }
-	if count(o.next.Members, knows) < quorum(len(o.next.Members)) {
+	if countNodes(o.next.Members, knows) < quorum(len(o.next.Members)) {
 		return false
-	}
-	if o.c.cfg.Mutant.Is("former holders not told") {
-		return true
 	}
 	for _, id := range union(o.next.Before...) {
 		if o.c.present(id) && !knows(id) {
@@ -93,8 +90,8 @@ func (o *owner) activate() {
 	for _, id := range slices.Sorted(maps.Keys(o.entries)) {
 		o.keepMaybe(o.entries[id])
 	}
-	o.start()
-	o.tell()
+	o.letRun()
+	o.announceLayout()
 }
 
 // newest returns the layout to announce.
@@ -105,8 +102,8 @@ func (o *owner) newest() *Layout {
 	return &o.layout
 }
 
-// tell announces the newest layout to every member that has not confirmed it.
-func (o *owner) tell() {
+// announceLayout announces the newest layout to every member that has not confirmed it.
+func (o *owner) announceLayout() {
 	l := o.newest()
 	if l.IsZero() {
 		return
@@ -119,8 +116,8 @@ func (o *owner) tell() {
 		}
 		n.out = !n.knows(l)
 		if n.out {
-			n.sent(o.c, false)
-			o.c.send(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
+			n.noteSent(o.c, false)
+			o.c.sendMessage(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
 		}
 	}
 }
@@ -134,11 +131,11 @@ func (o *owner) retell() {
 			continue
 		}
 		if !l.IsZero() && n.out && n.due(o.c) {
-			n.sent(o.c, true)
-			o.c.send(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
+			n.noteSent(o.c, true)
+			o.c.sendMessage(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
 		}
 	}
-	if o.announcing && o.vouched() {
+	if o.announcing && o.layoutVerified() {
 		o.activate()
 	}
 }
@@ -152,7 +149,7 @@ func (o *owner) announced(from gossip.NodeID, m Announced) {
 	n.seq = m.Seq
 	l := o.newest()
 	n.out = n.out && !n.knows(l)
-	if o.announcing && o.vouched() {
+	if o.announcing && o.layoutVerified() {
 		o.activate()
 	}
 }

@@ -4,7 +4,7 @@ import "github.com/peerage-go/peerage/internal/core/protocol"
 
 // Message is one of the structs below. All are idempotent: they may be lost,
 // duplicated and reordered.
-type Message interface{ message() }
+type Message interface{ isMessage() }
 
 // Collect asks for copies, in pages: those behind After. It raises the fence.
 type Collect struct {
@@ -65,10 +65,10 @@ type Refused struct {
 	Fence protocol.Token
 }
 
-func (Collect) message()   {}
-func (Held) message()      {}
-func (Write) message()     {}
-func (Ack) message()       {}
-func (Announce) message()  {}
-func (Announced) message() {}
-func (Refused) message()   {}
+func (Collect) isMessage()   {}
+func (Held) isMessage()      {}
+func (Write) isMessage()     {}
+func (Ack) isMessage()       {}
+func (Announce) isMessage()  {}
+func (Announced) isMessage() {}
+func (Refused) isMessage()   {}

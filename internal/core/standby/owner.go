@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -70,7 +71,7 @@ func (o *owner) change(ev *Change) {
 
 func (o *owner) pushAll() {
 	for _, id := range o.holders() {
-		o.push(id, o.peers[id])
+		o.pushNext(id, o.peers[id])
 	}
 }
 
@@ -87,12 +88,22 @@ func (o *owner) keepMaybe(e *entry) {
 		return
 	}
 	v := o.keptBy(o.layout.Members, e)
-	if !o.next.IsZero() && !o.c.cfg.Mutant.Is("old layout alone") {
+	if !o.next.IsZero() {
 		v = min(v, o.keptBy(o.next.Members, e))
 	}
 	if v > e.kept {
+		if assert.Enabled {
+			o.assertKept(e, v)
+		}
 		e.kept = v
 		o.c.do(Kept{Shard: o.shard, Token: o.token, ID: e.ID, Version: v})
+	}
+}
+
+// assertKept asserts that a quorum of both layouts has a version before a reply may show it.
+func (o *owner) assertKept(e *entry, version uint64) {
+	if version > o.keptBy(o.layout.Members, e) || !o.next.IsZero() && version > o.keptBy(o.next.Members, e) {
+		assert.Broken("Replicated state", "version %d of %q in shard %d is not kept by quorums of %v and %v", version, e.ID, o.shard, o.layout.Members, o.next.Members)
 	}
 }
 
@@ -108,9 +119,6 @@ func (o *owner) keptBy(set []gossip.NodeID, e *entry) uint64 {
 	}
 	slices.Sort(have)
 	n := quorum(len(set))
-	if o.c.cfg.Mutant.Is("one copy is enough") {
-		n = 1
-	}
 	return have[len(have)-n]
 }
 
@@ -126,18 +134,18 @@ func (o *owner) viewChanged() {
 	if !o.next.IsZero() {
 		newest = &o.next
 	}
-	if !slices.Equal(o.choose(), newest.Members) {
+	if !slices.Equal(o.chooseHolders(), newest.Members) {
 		o.propose()
 		return
 	}
 	o.forward()
 }
 
-func (o *owner) choose() []gossip.NodeID {
+func (o *owner) chooseHolders() []gossip.NodeID {
 	return Choose(o.c.view, o.c.cfg.Role, o.c.cfg.Type, o.shard, o.c.cfg.Self, o.c.cfg.Replicas)
 }
 
-func (o *owner) tick() {
+func (o *owner) stepOwner() {
 	if o.asks != nil {
 		o.reask()
 		return

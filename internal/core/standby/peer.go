@@ -35,8 +35,8 @@ func (p *peer) mark(id string) {
 	p.dirty = append(p.dirty, id)
 }
 
-// fill queues the copies that the holder lacks.
-func (p *peer) fill(o *owner) {
+// queueMissing queues the copies that the holder lacks.
+func (p *peer) queueMissing(o *owner) {
 	p.missing = map[string]struct{}{}
 	for _, id := range slices.Sorted(maps.Keys(o.entries)) {
 		if p.acked[id].Less(o.entries[id].Tag) {
@@ -46,8 +46,8 @@ func (p *peer) fill(o *owner) {
 	}
 }
 
-// push sends the next write unless one is in flight.
-func (o *owner) push(to gossip.NodeID, p *peer) {
+// pushNext sends the next write unless one is in flight.
+func (o *owner) pushNext(to gossip.NodeID, p *peer) {
 	if p.seq != 0 || len(p.dirty) == 0 {
 		return
 	}
@@ -66,23 +66,23 @@ func (o *owner) push(to gossip.NodeID, p *peer) {
 	}
 	p.dirty = p.dirty[n:]
 	if len(p.out) == 0 {
-		o.push(to, p)
+		o.pushNext(to, p)
 		return
 	}
 	o.writes++
 	p.seq = o.writes
-	o.write(to, p, false)
+	o.sendWrite(to, p, false)
 }
 
-func (o *owner) write(to gossip.NodeID, p *peer, again bool) {
-	p.sent(o.c, again)
-	o.c.send(to, Write{Shard: o.shard, Token: o.token, Seq: p.seq, For: o.seq, Copies: p.out})
+func (o *owner) sendWrite(to gossip.NodeID, p *peer, again bool) {
+	p.noteSent(o.c, again)
+	o.c.sendMessage(to, Write{Shard: o.shard, Token: o.token, Seq: p.seq, For: o.seq, Copies: p.out})
 }
 
 // repush retransmits an unanswered write.
 func (o *owner) repush(to gossip.NodeID, p *peer) {
 	if p.seq != 0 && p.due(o.c) {
-		o.write(to, p, true)
+		o.sendWrite(to, p, true)
 	}
 }
 
@@ -101,7 +101,7 @@ func (o *owner) acked(from gossip.NodeID, m Ack) {
 		delete(p.missing, cp.ID)
 		o.keepMaybe(o.entries[cp.ID])
 	}
-	o.push(from, p)
+	o.pushNext(from, p)
 	if !o.next.IsZero() && !o.announcing {
 		o.forward()
 	}

@@ -13,8 +13,8 @@ type resend struct {
 	pause time.Duration
 }
 
-// sent notes that the message was sent now, and schedules the next time.
-func (r *resend) sent(c *Core, again bool) {
+// noteSent notes that the message was sent now, and schedules the next time.
+func (r *resend) noteSent(c *Core, again bool) {
 	if !again || r.pause == 0 {
 		r.pause = c.cfg.Resend
 	} else {

@@ -96,17 +96,17 @@ func (l *Layout) sets() [][]gossip.NodeID {
 // quorum returns how many of a set of n make a majority.
 func quorum(n int) int { return n/2 + 1 }
 
-// enough returns how many of a set of n must answer an owner, so that every quorum
+// answersNeeded returns how many of a set of n must answer an owner, so that every quorum
 // of the set has one among them. In Async mode, only the lost former home may
 // be missing.
-func enough(m Mode, n int) int {
+func answersNeeded(m Mode, n int) int {
 	if m == Async {
 		return max(n-1, 1)
 	}
 	return n - quorum(n) + 1
 }
 
-func count(set []gossip.NodeID, has func(gossip.NodeID) bool) int {
+func countNodes(set []gossip.NodeID, has func(gossip.NodeID) bool) int {
 	n := 0
 	for _, id := range set {
 		if has(id) {

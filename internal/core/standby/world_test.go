@@ -12,7 +12,6 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // The world: the cores of some nodes over a network that loses, doubles and
@@ -26,7 +25,6 @@ import (
 type plan struct {
 	nodes, shards, replicas int
 	mode                    Mode
-	mutant                  mutant.Kind
 	drop, double            float64
 	delay                   time.Duration
 }
@@ -153,7 +151,7 @@ func (w *world) join() *simNode {
 	n := &simNode{w: w, id: gossip.NodeID(len(w.nodes) + 1), alive: true, counters: map[protocol.ShardID]*counter{}}
 	n.core = New(Config{
 		Self: n.id, Type: "counter", Mode: w.mode, Replicas: w.replicas,
-		Resend: 15 * time.Millisecond, Grace: 20 * time.Millisecond, PageBytes: 200, Mutant: w.mutant,
+		Resend: 15 * time.Millisecond, Grace: 20 * time.Millisecond, PageBytes: 200,
 	})
 	w.nodes = append(w.nodes, n)
 	w.commit(append(slices.Clone(w.cur.Members), gossip.Member{Node: gossip.Node{ID: n.id}, Status: gossip.Up}))
@@ -186,7 +184,7 @@ func (w *world) remove(kill bool, ids ...gossip.NodeID) {
 	}
 	w.commit(slices.DeleteFunc(slices.Clone(w.cur.Members), func(m gossip.Member) bool { return slices.Contains(ids, m.ID) }))
 	for _, t := range w.shards {
-		gone := count(t.guard, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
+		gone := countNodes(t.guard, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
 		if len(t.guard) > 0 && gone >= quorum(len(t.guard)) {
 			t.lost = true
 		}
@@ -359,7 +357,7 @@ func (w *world) renew() {
 			continue
 		}
 		t.guard = o.layout.Members
-		gone := count(t.guard, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
+		gone := countNodes(t.guard, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
 		t.lost = gone >= quorum(len(t.guard))
 	}
 }
@@ -369,7 +367,7 @@ func (w *world) settled() bool {
 	for i, t := range w.shards {
 		n := w.node(t.home)
 		o := n.core.owners[protocol.ShardID(i)]
-		if o == nil || !o.ready || o.layout.IsZero() || !o.next.IsZero() || !slices.Equal(o.layout.Members, o.choose()) ||
+		if o == nil || !o.ready || o.layout.IsZero() || !o.next.IsZero() || !slices.Equal(o.layout.Members, o.chooseHolders()) ||
 			n.core.view.Epoch != w.cur.Epoch {
 			return false
 		}

@@ -42,9 +42,6 @@ func (a *acceptor) wouldPromise(candidate gossip.NodeID, b Ballot, claimed []gos
 	if g.leader == candidate || g.leader == 0 || !a.now.Before(g.until) {
 		return true
 	}
-	if a.mutant == mutantIgnorePromise {
-		return true
-	}
 	if g.leader == a.self() {
 		return false
 	}

@@ -89,7 +89,7 @@ func (p *campaign) campaignAt() clock.Instant {
 		wait += p.cfg.Lease
 	}
 	at := max(p.follower.leaderlessSince.Add(wait), p.campaignAfter)
-	if g := p.acceptor.guard; g.leader != 0 && g.leader != p.self() && p.evidence.mayLive(g.leader) && p.mutant != mutantPromiseSelf {
+	if g := p.acceptor.guard; g.leader != 0 && g.leader != p.self() && p.evidence.mayLive(g.leader) {
 		at = max(at, g.until)
 	}
 	if other := p.acceptor.promised.Node; p.candidateUntil.After(at) && p.view.Member(other) != nil && !p.evidence.dead(other) {
@@ -164,10 +164,6 @@ func (p *campaign) beginCandidacy() {
 	if p.acceptor.wouldPromise(p.self(), ballot, nil) {
 		p.candidacy.yes[p.self()] = true
 	}
-	if p.mutant == mutantNoPreVote {
-		p.sendPrepares()
-		return
-	}
 	p.evidence.toElectorate(p.candidacyMessage(p.ref()))
 	p.traceEvent("campaigns", p.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(p.evidence.proofs)))
 }
@@ -186,9 +182,7 @@ func (p *campaign) restartCampaign() {
 // while: otherwise two candidates could outbid each other forever.
 func (p *campaign) yieldToCandidate() {
 	p.candidacy = nil
-	if p.mutant != mutantOutbid {
-		p.candidateUntil = p.now.Add(p.cfg.Ping/4 + p.upTo(p.cfg.Ping))
-	}
+	p.candidateUntil = p.now.Add(p.cfg.Ping/4 + p.upTo(p.cfg.Ping))
 }
 
 func (p *campaign) onPreVoted(from gossip.NodeID, m *PreVoted) {
@@ -308,7 +302,7 @@ func (p *campaign) advanceCandidacy() (w way, won, moved bool) {
 // it.
 func (p *campaign) sendPrepares() {
 	cand := p.candidacy
-	if !p.acceptor.wouldPromise(p.self(), cand.ballot, nil) && p.mutant != mutantPromiseSelf {
+	if !p.acceptor.wouldPromise(p.self(), cand.ballot, nil) {
 		// This node has since promised a higher ballot, or followed a leader: the quorum
 		// of the pre-vote does not release its own promise.
 		p.failCandidacy("bound by a promise")

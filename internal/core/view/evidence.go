@@ -149,7 +149,7 @@ func (e *evidence) dead(id gossip.NodeID) bool {
 // certainlyDead reports whether there is a certain proof of id's death that no member
 // denies.
 func (e *evidence) certainlyDead(id gossip.NodeID) bool {
-	return e.dead(id) && (e.proofs[id].certain || e.mutant == mutantWeakIsCertain)
+	return e.dead(id) && e.proofs[id].certain
 }
 
 // mayLive reports whether id's death is not certain.

@@ -130,9 +130,9 @@ type exploreState struct {
 	wishes uint
 }
 
-func newExplorer(p *plan, m mutant) *explorer {
+func newExplorer(p *plan) *explorer {
 	w := newWorld(nil)
-	w.quiet, w.mutant = true, m
+	w.quiet = true
 	w.cfg.Ping, w.cfg.Lease, w.cfg.RemoveAfter = explorePing, 5*explorePing/2, 4*explorePing
 	if p.cfg != nil {
 		p.cfg(&w.cfg)
@@ -169,7 +169,7 @@ func (x *explorer) start() *exploreState {
 
 // retold plays the failing path again and describes each step.
 func (x *explorer) retold() string {
-	y := newExplorer(x.plan, x.w.mutant)
+	y := newExplorer(x.plan)
 	y.w.quiet = false
 	var b strings.Builder
 	func() {

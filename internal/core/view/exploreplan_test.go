@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"github.com/peerage-go/peerage/gossip"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -112,7 +110,7 @@ const (
 func explore(t *testing.T, p plan, states int) *explorer {
 	t.Helper()
 	p.states = states
-	x := newExplorer(&p, noMutant)
+	x := newExplorer(&p)
 	if wrong := x.run(); wrong != "" {
 		t.Fatalf("%s\n%s", wrong, x.retold())
 	}
@@ -158,56 +156,12 @@ func exploreAtLength(t *testing.T, budget string) {
 	}
 }
 
-// TestExploreFindsMutants: the checks must catch planted bugs. These take few nodes and
-// few faults to show.
-func TestExploreFindsMutants(t *testing.T) {
-	for _, is := range []struct {
-		m  mutant
-		by string
-	}{
-		{mutantQuorumOfLiving, "crashes"},
-		{mutantLeaseFromAck, "a cut"},
-		{mutantEarlyRemoval, "two joins"},
-		{mutantDropAttempt, "a member leaves"},
-		{mutantDeadOutFirst, "crashes"},
-		{mutantEmergencyNextEpoch, "crashes"},
-		{mutantIgnorePromise, "a cut"},
-		{mutantPromiseSelf, "a freeze"},
-		{mutantCarryHopeless, "a member leaves"},
-		{mutantOutbid, "static quorum 3, evidence 0"},
-	} {
-		t.Run(mutantNames[is.m], func(t *testing.T) {
-			x, wrong := playMutant(is.m, is.by)
-			if wrong == "" {
-				t.Fatalf("not found by %q in %d states", is.by, x.count.states)
-			}
-			t.Logf("%q: %s, after %d states, in %d steps", is.by, wrong, x.count.states, len(x.path))
-		})
-	}
-}
-
-func playMutant(m mutant, name string) (*explorer, string) {
-	all := explorations()
-	p := all[slices.IndexFunc(all, func(p plan) bool { return p.name == name })]
-	p.states = exploreStates
-	x := newExplorer(&p, m)
-	return x, x.run()
-}
-
-// TestExploreRetells: a failure is described step by step, by playing it again.
-func TestExploreRetells(t *testing.T) {
-	x, wrong := playMutant(mutantLeaseFromAck, "a cut")
-	if steps := x.retold(); wrong == "" || !strings.Contains(steps, "leader lease") || !strings.Contains(steps, "-- isolate 1") {
-		t.Fatalf("%s is described as\n%s", wrong, steps)
-	}
-}
-
 // TestExploreSharesNothing: a step from one state modifies no other state, and the same
 // step leads to the same state twice.
 func TestExploreSharesNothing(t *testing.T) {
 	for _, p := range explorations() {
 		p.states = exploreShort
-		x := newExplorer(&p, noMutant)
+		x := newExplorer(&p)
 		x.watch = func(before, after *exploreState, a action) {
 			again := x.apply(before, a)
 			for i, n := range before.nodes {

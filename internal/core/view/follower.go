@@ -44,13 +44,10 @@ func (f *follower) joinerAt() clock.Instant {
 // voter, or been left out, in a view that it has not received; any member that holds it
 // replies with it. After joinerPatience, requestNewerView asks nothing and returns false.
 func (f *follower) requestNewerView() bool {
-	if !f.now.Before(f.heardAt.Add(f.joinerPatience())) && f.mutant != mutantPatientJoiner {
+	if !f.now.Before(f.heardAt.Add(f.joinerPatience())) {
 		return false
 	}
 	f.nextAsk = f.now.Add(f.cfg.Lease / 2)
-	if f.mutant == mutantPatientJoiner {
-		f.heardAt = f.now
-	}
 	for i := range min(len(f.view.Members), joinerAsks) {
 		f.sendTo(f.view.Members[i].ID, &Decided{View: f.ref()})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -364,7 +365,7 @@ func (es *encounters) nextVerdict(f *gossip.Foreign) gossip.Verdict {
 			}
 		case f.Verdict == gossip.VerdictStands:
 			return gossip.VerdictContested
-		case e.newest.Verdict == gossip.VerdictStands && es.confirmedForeign(e) && (e.newest.Judged == es.view.Standing || es.mutant == mutantYieldsUnjudged):
+		case e.newest.Verdict == gossip.VerdictStands && es.confirmedForeign(e) && e.newest.Judged == es.view.Standing:
 			return gossip.VerdictYields
 		}
 	}
@@ -377,7 +378,7 @@ func (es *encounters) nextVerdict(f *gossip.Foreign) gossip.Verdict {
 
 // overdue reports whether a contest has been open for too long.
 func (es *encounters) overdue(e *encounter) bool {
-	return es.mutant != mutantPatientContest && e.since != 0 && es.now.Sub(e.since) > es.contestFor()
+	return e.since != 0 && es.now.Sub(e.since) > es.contestFor()
 }
 
 // unfinished returns why a contest was not decided in time.
@@ -400,7 +401,7 @@ func (es *encounters) unfinished(e *encounter) string {
 func (es *encounters) stepForeign(next *gossip.View) bool {
 	list, changed, above := es.foreignNext()
 	next.Foreign = list
-	if above && es.mutant != mutantKeepsGeneration {
+	if above {
 		for _, f := range es.view.Foreign {
 			if e := es.met[f.Cluster]; e != nil && e.newest != nil {
 				es.noteGeneration(e.newest.Generation)
@@ -408,6 +409,9 @@ func (es *encounters) stepForeign(next *gossip.View) bool {
 		}
 		next.Epoch = gossip.FirstEpoch(max(es.generation+1, es.least))
 		next.TokensFrom = next.Epoch.Generation()
+	}
+	if assert.Enabled {
+		es.assertAbove(next)
 	}
 	return changed
 }

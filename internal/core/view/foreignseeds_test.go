@@ -19,9 +19,9 @@ type party struct {
 }
 
 // playParty plays a seed and returns the failure, "" if none.
-func playParty(seed uint64, m mutant, marks map[string]int) (wrong string) {
+func playParty(seed uint64, marks map[string]int) (wrong string) {
 	w := newSeededWorld(nil, seed)
-	w.mutant, w.quiet, w.viaCodec = m, true, false
+	w.quiet, w.viaCodec = true, false
 	defer func() {
 		for k, n := range w.marks { // order-free: each is added by itself
 			marks[k] += n
@@ -145,7 +145,7 @@ func (p *party) heal() {
 // the other member learns of it. The takeover by that member opens the same generation, under
 // another epoch.
 func TestATakeoverReusesNoEpochOfADeadLeader(t *testing.T) {
-	if wrong := playParty(1643, noMutant, map[string]int{}); wrong != "" {
+	if wrong := playParty(1643, map[string]int{}); wrong != "" {
 		t.Error(wrong)
 	}
 }
@@ -163,7 +163,7 @@ func TestClustersMeetUnderFaults(t *testing.T) {
 	}
 	marks := map[string]int{}
 	for seed := range seeds {
-		if wrong := playParty(uint64(seed), noMutant, marks); wrong != "" {
+		if wrong := playParty(uint64(seed), marks); wrong != "" {
 			t.Fatalf("seed %d: %s", seed, wrong)
 		}
 	}

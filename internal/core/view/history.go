@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -17,8 +18,7 @@ type env struct {
 	now clock.Instant
 	out *Effects
 	// epoch is that of the newest view, for traces.
-	epoch  gossip.Epoch
-	mutant mutant
+	epoch gossip.Epoch
 }
 
 func (e *env) self() gossip.NodeID { return e.cfg.Self.ID }
@@ -97,6 +97,9 @@ func (h *history) reasonLeftOut(v *gossip.View) string {
 // advanceTo makes v, in which this node is me, the newest view, and returns the members that
 // it leaves out.
 func (h *history) advanceTo(v *gossip.View, me *gossip.Member) (leftOut []gossip.NodeID) {
+	if assert.Enabled {
+		h.assertNewer(v)
+	}
 	if h.view != nil {
 		leftOut = h.noteLeftOut(v)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -81,9 +82,6 @@ func (o *leadership) wireMachines() {
 
 // beginTerm begins the term after the candidacy's promises, in the way that they allow.
 func (o *leadership) beginTerm(cand *candidacy, w way) {
-	if o.mutant == mutantSinceBegan {
-		o.since = cand.began
-	}
 	for i := range o.view.Members {
 		id := o.view.Members[i].ID
 		p := &peer{answeredAt: o.since, now: o.view.Members[i].Status.Votes()}
@@ -155,7 +153,7 @@ func (c *Core) resign(r *resignation) {
 // advanceTerm performs the leader's due work. It reports whether anything changed, and
 // whether the proposal can be committed, or returns the reason to step down.
 func (o *leadership) advanceTerm() (moved, commit bool, r *resignation) {
-	if o.now.Sub(o.drivenAt) > o.cfg.Lease/2 && o.mutant != mutantStallRemoves {
+	if o.now.Sub(o.drivenAt) > o.cfg.Lease/2 {
 		o.wokeAt = o.now
 	}
 	o.drivenAt = o.now
@@ -240,9 +238,7 @@ func (o *leadership) sendRound() {
 		}
 		o.sendTo(m.ID, o.roundMessage(m, o.peers[m.ID], &pings[i]))
 	}
-	if o.mutant != mutantAskOnce {
-		o.sendPrepare()
-	}
+	o.sendPrepare()
 	o.driveLeaderLease()
 	o.foreign.driveForeign()
 }
@@ -396,28 +392,22 @@ func (o *leadership) sendWholeView(m *gossip.Member) {
 
 // driveLeaderLease counts the rounds' answers and renews the leader lease.
 func (o *leadership) driveLeaderLease() {
-	next := o.proposed
-	if o.mutant == mutantLeaseInOneView {
-		next = nil
-	}
-	n := o.current.newestAnswered(next, o.round, o.lastStaleRound)
+	n := o.current.newestAnswered(o.proposed, o.round, o.lastStaleRound)
 	if n == 0 {
 		return
 	}
 	sent := o.sentAt(n)
-	if o.mutant == mutantLeaseFromAck {
-		sent = o.now
-	}
 	until := sent.Add(o.cfg.Lease - o.margin(o.cfg.Lease))
-	if o.free || o.mutant != mutantCarryTires {
-		o.quorumUntil = max(o.quorumUntil, until)
-	}
-	if !o.free && o.mutant != mutantLeaseWhileCarrying {
+	o.quorumUntil = max(o.quorumUntil, until)
+	if !o.free {
 		return
 	}
 	first := !o.leaseUntil.After(o.now)
 	if !until.After(o.leaseUntil) || !until.After(o.now) {
 		return
+	}
+	if assert.Enabled {
+		o.assertLease(n, until)
 	}
 	o.leaseUntil = until
 	if first {
@@ -433,12 +423,15 @@ func (o *leadership) fillGrant(p *Ping, m *gossip.Member, peer *peer) {
 	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(o.now) {
 		return
 	}
-	if !o.free && o.mutant != mutantLeaseWhileCarrying {
+	if !o.free {
 		return
 	}
 	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || o.evidence.dead(m.ID) || o.proposal != nil && !peer.stays
-	if leftOut && o.mutant != mutantLeaseToRemoved {
+	if leftOut {
 		return
+	}
+	if assert.Enabled {
+		o.proposal.assertGrant(m.ID)
 	}
 	left := o.leaseUntil.Sub(o.now)
 	p.Echo, p.Remaining = peer.t0, max(left-o.margin(left), 0)

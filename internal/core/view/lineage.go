@@ -151,7 +151,7 @@ type lineageConflict struct {
 // confirmPeer asks the sender of a view that wins over ours whether it is alive. It reports
 // whether this node ends without that: it is joining.
 func (l *lineage) confirmPeer(from gossip.NodeID, v *SentView) (ends bool) {
-	if !l.status.Votes() || l.mutant == mutantDeadSpeak {
+	if !l.status.Votes() {
 		return true
 	}
 	if l.conflict.with == from && l.now.Before(l.conflict.until) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -96,13 +97,7 @@ func (o *leadership) carryAttempt(a *attempt) {
 // before any other member learned of it, so the epoch is above those of such views.
 func (o *leadership) takeOver(answered map[gossip.NodeID]bool) {
 	generation := o.generation + 1
-	if o.mutant == mutantViewGeneration {
-		generation = o.view.Epoch.Generation() + 1
-	}
 	next := &gossip.View{Cluster: o.view.Cluster, Origin: o.view.Origin, Epoch: gossip.TakeoverEpoch(generation), Standing: o.view.Standing, TokensFrom: o.view.TokensFrom, Foreign: o.view.Foreign}
-	if o.mutant == mutantEmergencyNextEpoch {
-		next.Epoch = o.view.Epoch + 1
-	}
 	for i := range o.view.Members {
 		m := o.view.Members[i]
 		if !answered[m.ID] {
@@ -115,6 +110,9 @@ func (o *leadership) takeOver(answered map[gossip.NodeID]bool) {
 		next.Members = append(next.Members, m)
 	}
 	next.Forks = withFork(o.view.Forks, gossip.Fork{From: o.view.Epoch, To: next.Epoch, Kept: len(next.Members), By: o.self()})
+	if assert.Enabled {
+		o.assertTakeover(next)
+	}
 	o.traceEvent("emergency takeover", o.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(o.view.Members)))
 	o.beginProposal(&proposal{next: next, emergency: true})
 }
@@ -137,6 +135,9 @@ func (o *leadership) driveProposal() bool {
 func (c *Core) commitProposal() {
 	o, before := c.leadership, c.view
 	p := o.proposal
+	if assert.Enabled {
+		o.assertCommit(p)
+	}
 	o.proposal = nil
 	c.traceEvent("commits", 0, p.next.Epoch.String())
 	tell := p.next
@@ -145,7 +146,7 @@ func (c *Core) commitProposal() {
 			c.sendTo(id, &Decided{View: p.packed})
 		}
 	}
-	if c.departure.leaving && tell.Member(c.self()) == nil && c.mutant != mutantNoFarewell {
+	if c.departure.leaving && tell.Member(c.self()) == nil {
 		c.startFarewell(tell)
 		return
 	}
@@ -194,9 +195,7 @@ func (o *leadership) followView(before *gossip.View) {
 		}
 	}
 	o.current, o.proposed, o.reviewNeeded = o.newTally(o.view), nil, true
-	if o.mutant != mutantOldRounds {
-		o.lastStaleRound = o.round
-	}
+	o.lastStaleRound = o.round
 	o.peers[o.self()].epoch = o.view.Epoch
 	o.foreign.followForeign(before)
 	if len(o.joins) > 0 || len(o.leaves) > 0 || len(o.notices) > 0 {
@@ -206,9 +205,6 @@ func (o *leadership) followView(before *gossip.View) {
 
 // removeFrom returns when a leader may remove a member for silence that began at since.
 func (o *leadership) removeFrom(since clock.Instant) clock.Instant {
-	if o.mutant == mutantEarlyRemoval {
-		return since.Add(o.cfg.Ping)
-	}
 	return since.Add(o.cfg.RemoveAfter + o.margin(o.cfg.RemoveAfter))
 }
 
@@ -397,11 +393,7 @@ func (o *leadership) admitJoiners(next *gossip.View) bool {
 		if o.view.Member(n.ID) != nil || next.Member(n.ID) != nil || o.gone[n.ID] || o.evidence.early[n.ID] != nil || len(next.Members) >= membersMax {
 			continue
 		}
-		status := gossip.Joining
-		if o.mutant == mutantJoinerVotes {
-			status = gossip.Up
-		}
-		next.Members = append(next.Members, gossip.Member{Node: n, Joined: next.Epoch, Status: status})
+		next.Members = append(next.Members, gossip.Member{Node: n, Joined: next.Epoch, Status: gossip.Joining})
 		changed = true
 	}
 	return changed
@@ -443,7 +435,7 @@ func (o *leadership) rankCluster(next *gossip.View) {
 // had ended, or that leader was dead. After the wait the members are asked once more: a
 // link may have been restored meanwhile.
 func (o *leadership) outlived(m *gossip.Member) bool {
-	if o.evidence.certainlyDead(m.ID) || o.mutant == mutantWeakRemovesSoon {
+	if o.evidence.certainlyDead(m.ID) {
 		return true
 	}
 	ended := max(o.peers[m.ID].answeredAt, o.since).Add(o.cfg.Lease + o.margin(o.cfg.Lease))

@@ -1,8 +1,6 @@
 package view
 
 import (
-	"slices"
-
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
@@ -59,9 +57,6 @@ type quorums struct {
 // weak proof waits for L. A removed node that wakes and finds all other members dead is
 // in the same state as a sole survivor; only time distinguishes them.
 func (q *quorums) inWindow() bool {
-	if q.mutant == mutantLateEvidence {
-		return true
-	}
 	if q.holder.grantedAt == 0 {
 		return false
 	}
@@ -72,15 +67,12 @@ func (q *quorums) inWindow() bool {
 		}
 	}
 	window := q.cfg.Lease
-	if q.mutant == mutantWideWindow {
-		window = q.cfg.RemoveAfter
-	}
 	return last.Sub(q.holder.grantedAt) < window-q.margin(window)
 }
 
 // total reports whether the set is a total quorum of the view and may be used as one.
 func (q *quorums) total(in has) bool {
-	if q.holder.waived && q.mutant != mutantLeaverTakesOver {
+	if q.holder.waived {
 		// A view may have left this node out at its own request, which no window
 		// excludes.
 		return false
@@ -91,14 +83,6 @@ func (q *quorums) total(in has) bool {
 
 // plain asks the policy whether a set is a plain quorum.
 func (q *quorums) plain(v *gossip.View, in has) bool {
-	if q.mutant == mutantQuorumOfLiving || q.mutant == mutantDeadOutFirst {
-		living := *v
-		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m gossip.Member) bool { return q.evidence.proofs[m.ID] != nil })
-		if q.mutant == mutantQuorumOfLiving {
-			living.Members = slices.DeleteFunc(living.Members, func(m gossip.Member) bool { return slices.Contains(q.evidence.unreachable, m.ID) })
-		}
-		v = &living
-	}
 	return q.cfg.Partition.Quorum(v, in)
 }
 
@@ -118,9 +102,9 @@ func (q *quorums) chooseWay(in has, plain bool, found *attempt) way {
 	switch {
 	case !plain:
 		return wayTakeOver
-	case found == nil || q.mutant == mutantDropAttempt:
+	case found == nil:
 		return wayAfresh
-	case !q.hopeless(found.next, found.emergency, q.evidence.mayLive) || q.mutant == mutantCarryHopeless:
+	case !q.hopeless(found.next, found.emergency, q.evidence.mayLive):
 		return wayCarry
 	case q.total(in):
 		return wayTakeOver

@@ -316,7 +316,7 @@ func deafWhileOthersJoin(w *world) {
 	joined, without, among := 0, 0, 0
 	for delay := time.Duration(0); delay <= 5*time.Second; delay += 250 * time.Millisecond {
 		x := newWorld(w.t)
-		x.mutant, x.quiet = w.mutant, w.quiet
+		x.quiet = w.quiet
 		grow(x, 4)
 		x.run(time.Second)
 		x.cut = func(from, to gossip.NodeID) bool { return to == 4 }
@@ -349,7 +349,7 @@ func removedInItsSleep(w *world) {
 	out := 0
 	for sleep := 200 * time.Millisecond; sleep <= 4*time.Second; sleep += 200 * time.Millisecond {
 		x := newWorld(w.t)
-		x.mutant, x.quiet = w.mutant, w.quiet
+		x.quiet = w.quiet
 		grow(x, 3)
 		x.run(time.Second)
 		x.pause(3)
@@ -487,7 +487,7 @@ func lateAccept(w *world) {
 func oneByOne(w *world) {
 	for n := 2; n <= 9; n++ {
 		x := newWorld(w.t)
-		x.mutant, x.quiet = w.mutant, w.quiet
+		x.quiet = w.quiet
 		grow(x, n)
 		for id := 1; id < n; id++ {
 			x.run(700 * time.Millisecond)

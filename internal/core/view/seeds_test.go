@@ -34,8 +34,8 @@ func seedCount() int {
 }
 
 // playSeed plays one seed and returns the failure, "" if none.
-func playSeed(seed uint64, m mutant, loud bool) (s *swarm, wrong string) {
-	s = newSwarm(seed, m)
+func playSeed(seed uint64, loud bool) (s *swarm, wrong string) {
+	s = newSwarm(seed)
 	s.quiet = !loud
 	defer func() {
 		if r := recover(); r != nil {
@@ -51,7 +51,7 @@ func playSeed(seed uint64, m mutant, loud bool) (s *swarm, wrong string) {
 }
 
 // playSeeds plays seeds until one fails, and returns the lowest failing one found.
-func playSeeds(from, n int, m mutant, each func(*swarm)) (failed uint64, wrong string) {
+func playSeeds(from, n int, each func(*swarm)) (failed uint64, wrong string) {
 	var next, bad atomic.Int64
 	next.Store(int64(from))
 	bad.Store(1 << 62)
@@ -64,7 +64,7 @@ func playSeeds(from, n int, m mutant, each func(*swarm)) (failed uint64, wrong s
 				if seed >= int64(from+n) || seed > bad.Load() {
 					return
 				}
-				s, text := playSeed(uint64(seed), m, false)
+				s, text := playSeed(uint64(seed), false)
 				mu.Lock()
 				if text != "" && seed < bad.Load() {
 					bad.Store(seed)
@@ -86,7 +86,7 @@ func playSeeds(from, n int, m mutant, each func(*swarm)) (failed uint64, wrong s
 
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
-		s, wrong := playSeed(*seedFlag, noMutant, true)
+		s, wrong := playSeed(*seedFlag, true)
 		t.Log(s)
 		t.Log(strings.Join(s.log[max(0, len(s.log)-400):], "\n"))
 		t.Log(s.states())
@@ -96,7 +96,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	marks := map[string]int{}
-	failed, wrong := playSeeds(1, seedCount(), noMutant, func(s *swarm) {
+	failed, wrong := playSeeds(1, seedCount(), func(s *swarm) {
 		for k, n := range s.marks {
 			marks[k] += n
 		}
@@ -112,8 +112,8 @@ func TestSeeds(t *testing.T) {
 // TestSeedsRepeat plays seeds twice: the whole run is a function of the seed.
 func TestSeedsRepeat(t *testing.T) {
 	for seed := uint64(1); seed <= 40; seed++ {
-		a, _ := playSeed(seed, noMutant, false)
-		b, _ := playSeed(seed, noMutant, true)
+		a, _ := playSeed(seed, false)
+		b, _ := playSeed(seed, true)
 		if a.hash != b.hash {
 			t.Fatalf("seed %d: two runs, two hashes: %x and %x", seed, a.hash, b.hash)
 		}
@@ -127,7 +127,7 @@ func TestManySeeds(t *testing.T) {
 	}
 	kinds := map[string][]uint64{}
 	for from := int(max(*seedFlag, 1)); from <= *seedsFlag; {
-		failed, wrong := playSeeds(from, *seedsFlag-from+1, noMutant, nil)
+		failed, wrong := playSeeds(from, *seedsFlag-from+1, nil)
 		if wrong == "" {
 			break
 		}
@@ -142,5 +142,17 @@ func TestManySeeds(t *testing.T) {
 	}
 	for kind, seeds := range kinds {
 		t.Errorf("%d %s: %v", len(seeds), kind, seeds[:min(len(seeds), 12)])
+	}
+}
+
+// scenario is a directed trace. It runs with every planted bug as well.
+type scenario struct {
+	name string
+	run  func(w *world)
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) { s.run(newWorld(t)) })
 	}
 }

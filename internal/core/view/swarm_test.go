@@ -53,12 +53,11 @@ const (
 	noProofs
 )
 
-func newSwarm(seed uint64, m mutant) *swarm {
+func newSwarm(seed uint64) *swarm {
 	s := &swarm{
 		world: newSeededWorld(nil, seed), blocked: map[[2]gossip.NodeID]time.Duration{},
 		proposed: map[gossip.Epoch]bool{}, told: map[[2]gossip.NodeID]*linkState{},
 	}
-	s.mutant = m
 	s.quiet = true
 	on := func() bool { return s.chance(50) }
 	often := func() bool {

@@ -20,7 +20,7 @@ func (w *world) suspect(of, about gossip.NodeID) {
 func windowOfTotal(w *world) {
 	for _, late := range []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond} {
 		x := newWorld(w.t)
-		x.mutant, x.quiet = w.mutant, w.quiet
+		x.quiet = w.quiet
 		grow(x, 3)
 		x.run(time.Second)
 		x.kill(late, 1, 2)

@@ -31,8 +31,7 @@ type world struct {
 	seq   int
 
 	// cfg is the configuration of new cores, except Self and Seed.
-	cfg    Config
-	mutant mutant
+	cfg Config
 	// packFrom is the number of members from which views are packed, 0 for the cores'
 	// default.
 	packFrom int
@@ -150,7 +149,6 @@ func (w *world) addNode(id gossip.NodeID, name int, origin time.Duration, ppm in
 	cfg.Self = gossip.Node{ID: id, Name: fmt.Sprintf("n%d", name), Addr: fmt.Sprintf("10.0.0.%d:1", name)}
 	cfg.Seed = uint64(id)*77 + w.seed
 	n.core = New(cfg, w.clock(n))
-	n.core.mutant = w.mutant
 	if w.packFrom > 0 {
 		n.core.packFrom = w.packFrom
 	}

@@ -2,6 +2,7 @@ package frames
 
 import (
 	"encoding/binary"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/wire"
@@ -31,7 +32,7 @@ const (
 // Grant is a parsed grant of a shard's home.
 type Grant struct {
 	Shard strategy.ShardID
-	Token strategy.Token
+	Token protocol.Token
 	flow.Grant
 }
 
@@ -71,16 +72,16 @@ func ReadGrant(grants []byte) (g Grant) {
 }
 
 // AppendBlocked appends the report of a sender that has used up its window.
-func AppendBlocked(b []byte, typ string, shard strategy.ShardID, token strategy.Token, r flow.Report) []byte {
+func AppendBlocked(b []byte, typ string, shard strategy.ShardID, token protocol.Token, r flow.Report) []byte {
 	return appendReport(b, KindBlocked, typ, shard, token, r)
 }
 
 // AppendShrunk appends the reply to a shrink request.
-func AppendShrunk(b []byte, typ string, shard strategy.ShardID, token strategy.Token, r flow.Report) []byte {
+func AppendShrunk(b []byte, typ string, shard strategy.ShardID, token protocol.Token, r flow.Report) []byte {
 	return appendReport(b, KindShrunk, typ, shard, token, r)
 }
 
-func appendReport(b []byte, kind Kind, typ string, shard strategy.ShardID, token strategy.Token, r flow.Report) []byte {
+func appendReport(b []byte, kind Kind, typ string, shard strategy.ShardID, token protocol.Token, r flow.Report) []byte {
 	b = AppendMarker(b, kind, typ, shard, token)
 	for _, n := range [...]uint64{r.Sent, r.SentBytes, r.Limit, r.LimitBytes, r.Asked} {
 		b = binary.BigEndian.AppendUint64(b, n)
@@ -104,7 +105,7 @@ func ParseReport(frame []byte) (m Marker, r flow.Report, err error) {
 }
 
 // AppendShrink appends a shrink request.
-func AppendShrink(b []byte, typ string, shard strategy.ShardID, token strategy.Token, asked uint64) []byte {
+func AppendShrink(b []byte, typ string, shard strategy.ShardID, token protocol.Token, asked uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendMarker(b, KindShrink, typ, shard, token), asked)
 }
 
@@ -128,7 +129,7 @@ type StopNotice struct {
 }
 
 // AppendStop appends the gate that a home sets for messages of a sender to one entity.
-func AppendStop(b []byte, typ string, shard strategy.ShardID, token strategy.Token, id string, gate flow.Class) []byte {
+func AppendStop(b []byte, typ string, shard strategy.ShardID, token protocol.Token, id string, gate flow.Class) []byte {
 	return append(wire.AppendString(AppendMarker(b, KindStop, typ, shard, token), id), byte(gate))
 }
 
@@ -148,7 +149,7 @@ func ParseStop(frame []byte) (s StopNotice, err error) {
 }
 
 // AppendStopped appends the query whether the stop of an entity still holds.
-func AppendStopped(b []byte, typ string, shard strategy.ShardID, token strategy.Token, id string) []byte {
+func AppendStopped(b []byte, typ string, shard strategy.ShardID, token protocol.Token, id string) []byte {
 	return wire.AppendString(AppendMarker(b, KindStopped, typ, shard, token), id)
 }
 

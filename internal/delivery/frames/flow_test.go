@@ -1,18 +1,18 @@
 package frames
 
 import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/transport"
-	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // A handoff relies on one flow: requests to a shard, what is refused of them, the
 // shard's markers and their answers.
 func TestFramesOfAShardAreOneFlow(t *testing.T) {
-	token := strategy.Token{Term: 3, Seq: 4}
+	token := protocol.Token{Term: 3, Seq: 4}
 	tell := append(AppendRequest(nil, "cart", 7, "id", 0, nil), "payload"...)
 	ask := AppendRequest(nil, "cart", 7, "another", 9, &activation.Sender{Type: "x", ID: "y"})
 	shard := FlowOf(tell)

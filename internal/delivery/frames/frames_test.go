@@ -2,6 +2,7 @@ package frames
 
 import (
 	"bytes"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestRequestsSurviveTheTrip(t *testing.T) {
 		typ := rapid.StringN(1, -1, NameBytesMax).Draw(t, "type")
 		id := rapid.StringN(1, -1, IDBytesMax).Draw(t, "id")
 		call := rapid.Uint64().Draw(t, "call")
-		token := strategy.Token{Term: 7, Seq: rapid.Uint64().Draw(t, "seq")}
+		token := protocol.Token{Term: 7, Seq: rapid.Uint64().Draw(t, "seq")}
 		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
 		var from *activation.Sender
 		if rapid.Bool().Draw(t, "from an entity") {
@@ -59,14 +60,14 @@ func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
 	if err != nil || string(typ) != "typ" || call != 1<<40 {
 		t.Errorf("%q, %d, %v", typ, call, err)
 	}
-	m, err := ParseMarker(AppendMarker(nil, KindMarker, "typ", 5, strategy.Token{Term: 3, Seq: 4}))
-	if err != nil || m.Shard != 5 || m.Token != (strategy.Token{Term: 3, Seq: 4}) || string(m.Type) != "typ" {
+	m, err := ParseMarker(AppendMarker(nil, KindMarker, "typ", 5, protocol.Token{Term: 3, Seq: 4}))
+	if err != nil || m.Shard != 5 || m.Token != (protocol.Token{Term: 3, Seq: 4}) || string(m.Type) != "typ" {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
 func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
-	sent := []Grant{{3, strategy.Token{Term: 1, Seq: 2}, flow.Grant{Limit: 4, LimitBytes: 5, Asked: 6}}, {6, strategy.Token{Term: 7, Seq: 8}, flow.Grant{Limit: 9, LimitBytes: 10}}}
+	sent := []Grant{{3, protocol.Token{Term: 1, Seq: 2}, flow.Grant{Limit: 4, LimitBytes: 5, Asked: 6}}, {6, protocol.Token{Term: 7, Seq: 8}, flow.Grant{Limit: 9, LimitBytes: 10}}}
 	frame := AppendGrantHead(nil, "typ")
 	for i := range sent {
 		frame = AppendGrant(frame, &sent[i])
@@ -81,9 +82,9 @@ func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
 		}
 	}
 	report := flow.Report{Sent: 1, SentBytes: 2, Limit: 3, LimitBytes: 4, Asked: 5}
-	blocked := AppendBlocked(nil, "typ", 5, strategy.Token{Term: 6, Seq: 7}, report)
+	blocked := AppendBlocked(nil, "typ", 5, protocol.Token{Term: 6, Seq: 7}, report)
 	m, got, err := ParseReport(blocked)
-	if err != nil || got != report || m.Shard != 5 || m.Token != (strategy.Token{Term: 6, Seq: 7}) || string(m.Type) != "typ" {
+	if err != nil || got != report || m.Shard != 5 || m.Token != (protocol.Token{Term: 6, Seq: 7}) || string(m.Type) != "typ" {
 		t.Errorf("%+v, %+v, %v", m, got, err)
 	}
 	for n := range frame {
@@ -96,13 +97,13 @@ func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
 			t.Errorf("a report of %d bytes was read", n)
 		}
 	}
-	m, got, err = ParseReport(AppendShrunk(nil, "typ", 5, strategy.Token{Term: 6, Seq: 7}, report))
-	if err != nil || got != report || m.Shard != 5 || m.Token != (strategy.Token{Term: 6, Seq: 7}) || string(m.Type) != "typ" {
+	m, got, err = ParseReport(AppendShrunk(nil, "typ", 5, protocol.Token{Term: 6, Seq: 7}, report))
+	if err != nil || got != report || m.Shard != 5 || m.Token != (protocol.Token{Term: 6, Seq: 7}) || string(m.Type) != "typ" {
 		t.Errorf("%+v, %+v, %v", m, got, err)
 	}
-	shrink := AppendShrink(nil, "typ", 5, strategy.Token{Term: 6, Seq: 7}, 8)
+	shrink := AppendShrink(nil, "typ", 5, protocol.Token{Term: 6, Seq: 7}, 8)
 	m, asked, err := ParseShrink(shrink)
-	if err != nil || asked != 8 || m.Shard != 5 || m.Token != (strategy.Token{Term: 6, Seq: 7}) || string(m.Type) != "typ" {
+	if err != nil || asked != 8 || m.Shard != 5 || m.Token != (protocol.Token{Term: 6, Seq: 7}) || string(m.Type) != "typ" {
 		t.Errorf("%+v, %d, %v", m, asked, err)
 	}
 	for n := range shrink {

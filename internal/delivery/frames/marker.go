@@ -2,6 +2,7 @@ package frames
 
 import (
 	"encoding/binary"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -11,12 +12,12 @@ import (
 // Type aliases the frame.
 type Marker struct {
 	Shard strategy.ShardID
-	Token strategy.Token
+	Token protocol.Token
 	Type  []byte
 }
 
 // AppendMarker appends a marker, its acknowledgement, or the head of another frame of kind k.
-func AppendMarker(b []byte, k Kind, typ string, shard strategy.ShardID, token strategy.Token) []byte {
+func AppendMarker(b []byte, k Kind, typ string, shard strategy.ShardID, token protocol.Token) []byte {
 	b = append(b, byte(k))
 	b = binary.BigEndian.AppendUint32(b, uint32(shard))
 	b = appendToken(b, token)
@@ -45,7 +46,7 @@ func cutMarker(frame []byte) (m Marker, rest []byte, err error) {
 }
 
 // AppendState appends a frame with the state of one entity of a shard that moves.
-func AppendState(b []byte, typ string, shard strategy.ShardID, token strategy.Token, id string, state []byte) []byte {
+func AppendState(b []byte, typ string, shard strategy.ShardID, token protocol.Token, id string, state []byte) []byte {
 	b = AppendMarker(b, KindState, typ, shard, token)
 	b = wire.AppendString(b, id)
 	return append(b, state...)
@@ -65,7 +66,7 @@ func ParseState(frame []byte) (m Marker, id, state []byte, err error) {
 }
 
 // AppendStateEnd appends the frame behind the states of a shard, with their number.
-func AppendStateEnd(b []byte, typ string, shard strategy.ShardID, token strategy.Token, count int) []byte {
+func AppendStateEnd(b []byte, typ string, shard strategy.ShardID, token protocol.Token, count int) []byte {
 	return binary.BigEndian.AppendUint32(AppendMarker(b, KindStateEnd, typ, shard, token), uint32(count))
 }
 

@@ -2,9 +2,9 @@ package frames
 
 import (
 	"encoding/binary"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Code is the result of an ask, as one byte of a reply.
@@ -70,14 +70,14 @@ func ParseReply(frame []byte) (r Reply, err error) {
 // AppendRefused appends the refusal of a request that arrived at a wrong home. It contains the
 // whole request, because its sender may have kept none of it. running is the token under which
 // the shard runs there, zero if it does not.
-func AppendRefused(b []byte, running strategy.Token, frame []byte) []byte {
+func AppendRefused(b []byte, running protocol.Token, frame []byte) []byte {
 	b = append(b, byte(KindRefused))
 	b = appendToken(b, running)
 	return append(b, frame...)
 }
 
 // ParseRefused parses a refusal and the request in it.
-func ParseRefused(frame []byte) (running strategy.Token, inner []byte, q Request, err error) {
+func ParseRefused(frame []byte) (running protocol.Token, inner []byte, q Request, err error) {
 	if len(frame) < refusedHead+tellHead {
 		return running, nil, q, ErrMalformed
 	}

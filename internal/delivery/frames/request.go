@@ -2,6 +2,7 @@ package frames
 
 import (
 	"encoding/binary"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -62,7 +63,7 @@ func appendFlagged(b []byte, typ string, shard strategy.ShardID, id string, call
 }
 
 // Stamp fills in the fields of a request that are set when it leaves.
-func Stamp(frame []byte, token strategy.Token, number uint64) {
+func Stamp(frame []byte, token protocol.Token, number uint64) {
 	binary.BigEndian.PutUint64(frame[termAt:], uint64(token.Term))
 	binary.BigEndian.PutUint64(frame[seqAt:], token.Seq)
 	binary.BigEndian.PutUint64(frame[numberAt:], number)
@@ -76,7 +77,7 @@ func StampLeft(frame []byte, left time.Duration) {
 // Request is a parsed tell or ask. Its slices alias the frame.
 type Request struct {
 	Shard    strategy.ShardID
-	Token    strategy.Token
+	Token    protocol.Token
 	Number   uint64
 	Call     uint64
 	Left     time.Duration
@@ -183,11 +184,11 @@ func (q *Request) cutChain() bool {
 	return true
 }
 
-func readToken(b []byte) strategy.Token {
-	return strategy.Token{Term: gossip.Epoch(binary.BigEndian.Uint64(b)), Seq: binary.BigEndian.Uint64(b[8:])}
+func readToken(b []byte) protocol.Token {
+	return protocol.Token{Term: gossip.Epoch(binary.BigEndian.Uint64(b)), Seq: binary.BigEndian.Uint64(b[8:])}
 }
 
-func appendToken(b []byte, t strategy.Token) []byte {
+func appendToken(b []byte, t protocol.Token) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, uint64(t.Term)), t.Seq)
 }
 

@@ -43,13 +43,13 @@ func readExceptions(path string) (exceptions, error) {
 	return all, nil
 }
 
-// check returns a sentence for each value above its exception or its limit, and for each
+// compareFigures returns a sentence for each value above its exception or its limit, and for each
 // exception above today's value.
-func (e exceptions) check(measures []*measure) []string {
+func (e exceptions) compareFigures(measures []*measure) []string {
 	var broken []string
 	seen := map[[2]string]bool{}
 	for _, m := range measures {
-		for _, it := range m.over() {
+		for _, it := range m.overBound() {
 			k := [2]string{m.name, it.subject}
 			seen[k] = true
 			switch allowed := e[k]; {
@@ -85,7 +85,7 @@ func (e exceptions) shrunk(measures []*measure) exceptions {
 		if m.met {
 			continue
 		}
-		for _, it := range m.over() {
+		for _, it := range m.overBound() {
 			k := [2]string{m.name, it.subject}
 			if v := min(e[k], it.value); v > 0 {
 				out[k] = v
@@ -95,8 +95,8 @@ func (e exceptions) shrunk(measures []*measure) exceptions {
 	return out
 }
 
-// write replaces the file at path, sorted.
-func (e exceptions) write(path string) error {
+// writeFile replaces the file at path, sorted.
+func (e exceptions) writeFile(path string) error {
 	var lines []string
 	for k, v := range e {
 		lines = append(lines, fmt.Sprintf("%s\t%s\t%d\n", k[0], k[1], v))

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // TestTheHouse compares the module with its bounds, as the command does.
 func TestTheHouse(t *testing.T) {
 	var out bytes.Buffer
-	ok, err := run(&out, "../../..", options{})
+	ok, err := printFigures(&out, "../../..", options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestExceptionsOnlyShrink(t *testing.T) {
 		{25, 25, 1, exceptions{}},
 		{30, 26, 1, exceptions{{"files", "a"}: 30}},
 	} {
-		if got := allowed.check(now(c.a, c.b)); len(got) != c.broken {
+		if got := allowed.compareFigures(now(c.a, c.b)); len(got) != c.broken {
 			t.Errorf("a %d, b %d: broken: %q", c.a, c.b, got)
 		}
 		if got := allowed.shrunk(now(c.a, c.b)); !equal(got, c.shrunk) {
@@ -54,7 +55,7 @@ func TestExceptionsOnlyShrink(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "exceptions.txt")
-	if err := allowed.write(path); err != nil {
+	if err := allowed.writeFile(path); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := readExceptions(path); err != nil || !equal(got, allowed) {
@@ -77,7 +78,7 @@ func equal(a, b exceptions) bool {
 // A rate over the whole module that is met tolerates single places.
 func TestARateThatIsMetNeedsNoExceptions(t *testing.T) {
 	m := []*measure{{name: "persons", met: true, items: []item{{subject: "a", value: 1}}}}
-	if got := (exceptions{}).check(m); len(got) != 0 {
+	if got := (exceptions{}).compareFigures(m); len(got) != 0 {
 		t.Errorf("broken: %q", got)
 	}
 }
@@ -128,6 +129,24 @@ func TestCitationsOfTextsThatAreNotHere(t *testing.T) {
 	ms := citations(m, []prose{{subject: "gossip", text: "see docs/GLOSSARY.md, echo.go, DESIGN 4.1 and reference/memberlist.md over HTTP 1"}})
 	if len(ms.items) != 1 || ms.items[0].value != 2 {
 		t.Errorf("%+v", ms.items)
+	}
+}
+
+// A file of another system or build tag is a file of its package; tests are not.
+func TestFilesUnderBuildTagsCount(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := &module{fset: token.NewFileSet()}
+	p, err := m.checkTypes(listedPackage{ImportPath: modulePath + "/a", Dir: dir, GoFiles: []string{"a.go"},
+		IgnoredGoFiles: []string{"a_plan9.go", "race.go", "a_plan9_test.go"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.packages = []*pack{p}
+	if files := structure(m)[0]; files.name != "files" || len(files.items) != 1 || files.items[0].value != 3 {
+		t.Errorf("%s: %+v, want 3 files", files.name, files.items)
 	}
 }
 

@@ -47,7 +47,7 @@ func language(m *module) []*measure {
 		out = append(out, t.measure(texts, words))
 	}
 	out = append(out, citations(m, texts))
-	return append(out, names(m)...)
+	return append(out, functionNames(m)...)
 }
 
 func (t turn) measure(texts []prose, words int) *measure {

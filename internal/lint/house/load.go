@@ -35,8 +35,10 @@ type module struct {
 type pack struct {
 	dir   string // relative to the root, "." for the root
 	files []*source
-	types *types.Package
-	info  *types.Info
+	// excluded counts the files, without tests, that build tags exclude here.
+	excluded int
+	types    *types.Package
+	info     *types.Info
 }
 
 type source struct {
@@ -54,7 +56,7 @@ func (p *pack) public() bool {
 	return p.types.Name() != "main" && !strings.Contains("/"+p.dir+"/", "/internal/")
 }
 
-func load(root string) (*module, error) {
+func loadModule(root string) (*module, error) {
 	m := &module{root: root, fset: token.NewFileSet(), paths: map[string]bool{}}
 	if err := m.walk(); err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func load(root string) (*module, error) {
 		if l.ImportPath != modulePath && !strings.HasPrefix(l.ImportPath, modulePath+"/") {
 			continue
 		}
-		p, err := m.check(l, imp)
+		p, err := m.checkTypes(l, imp)
 		if err != nil {
 			return nil, err
 		}
@@ -121,11 +123,11 @@ func (m *module) walk() error {
 
 type listedPackage struct {
 	ImportPath, Dir, Export string
-	GoFiles                 []string
+	GoFiles, IgnoredGoFiles []string
 }
 
 func goList(root string) ([]listedPackage, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", "./...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,IgnoredGoFiles", "./...")
 	cmd.Dir = root
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -146,11 +148,16 @@ func goList(root string) ([]listedPackage, error) {
 	}
 }
 
-// check parses a package and resolves its names.
-func (m *module) check(l listedPackage, imp types.Importer) (*pack, error) {
+// checkTypes parses a package and resolves its names.
+func (m *module) checkTypes(l listedPackage, imp types.Importer) (*pack, error) {
 	p := &pack{dir: strings.TrimPrefix(strings.TrimPrefix(l.ImportPath, modulePath), "/")}
 	if p.dir == "" {
 		p.dir = "."
+	}
+	for _, name := range l.IgnoredGoFiles {
+		if !strings.HasSuffix(name, "_test.go") {
+			p.excluded++
+		}
 	}
 	var files []*ast.File
 	for _, name := range l.GoFiles {

@@ -25,7 +25,7 @@ func main() {
 	newAPI := flag.Bool("api", false, "write the exported API to "+apiFile)
 	root := flag.String("root", ".", "the module's root")
 	flag.Parse()
-	ok, err := run(os.Stdout, *root, options{*list, *shrink, *newAPI})
+	ok, err := printFigures(os.Stdout, *root, options{*list, *shrink, *newAPI})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(2)
@@ -37,10 +37,10 @@ func main() {
 
 type options struct{ list, shrink, api bool }
 
-// run measures the module at root, prints the table, and reports whether all bounds hold
+// printFigures measures the module at root, prints the table, and reports whether all bounds hold
 // and docs/api.txt is the exported API.
-func run(out io.Writer, root string, o options) (bool, error) {
-	m, err := load(root)
+func printFigures(out io.Writer, root string, o options) (bool, error) {
+	m, err := loadModule(root)
 	if err != nil {
 		return false, err
 	}
@@ -52,11 +52,11 @@ func run(out io.Writer, root string, o options) (bool, error) {
 	}
 	if o.shrink {
 		allowed = allowed.shrunk(measures)
-		if err := allowed.write(path); err != nil {
+		if err := allowed.writeFile(path); err != nil {
 			return false, err
 		}
 	}
-	broken := allowed.check(measures)
+	broken := allowed.compareFigures(measures)
 	if o.api {
 		if err := os.WriteFile(filepath.Join(root, apiFile), []byte(api(m)), 0o644); err != nil {
 			return false, err

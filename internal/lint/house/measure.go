@@ -33,8 +33,8 @@ type item struct {
 	where []string
 }
 
-// over returns the items above their limit, highest first.
-func (m *measure) over() []item {
+// overBound returns the items above their limit, highest first.
+func (m *measure) overBound() []item {
 	var over []item
 	for _, it := range m.items {
 		if it.value > m.limitOf(it) {
@@ -59,7 +59,7 @@ func (m *measure) limitOf(it item) int {
 func printTable(out io.Writer, measures []*measure, list bool) {
 	fmt.Fprintf(out, "%-36s %-15s %-15s %s\n", "measure", "today", "bound", "exceptions")
 	for _, m := range measures {
-		over := m.over()
+		over := m.overBound()
 		state := fmt.Sprint(len(over))
 		if len(over) == 0 || m.met {
 			state = "met"

@@ -11,8 +11,8 @@ import (
 // maxSameName is how many unexported functions and methods may share a one-word name.
 const maxSameName = 2
 
-// names returns the figures of the names that the module declares.
-func names(m *module) []*measure {
+// functionNames returns the figures of the names that the module declares.
+func functionNames(m *module) []*measure {
 	words := &measure{name: "one-word-names", title: "functions of one unexported word", limit: maxSameName, goal: "<= 2 a word"}
 	retired := &measure{name: "retired-names", title: "declared names that are retired", goal: "0"}
 	where := map[string][]string{}

@@ -28,7 +28,7 @@ func structure(m *module) []*measure {
 	leaks := &measure{name: "leaks", title: "exported names with internal types", goal: "0"}
 	var exported, public int
 	for _, p := range m.packages {
-		files.items = append(files.items, item{subject: p.dir, value: len(p.files)})
+		files.items = append(files.items, item{subject: p.dir, value: len(p.files) + p.excluded})
 		refs, up := upwardReferences(m, p)
 		if refs > 0 {
 			upward.items = append(upward.items, item{subject: p.dir, value: up * 100 / refs, limit: upwardLimits[p.dir],

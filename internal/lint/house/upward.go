@@ -56,7 +56,7 @@ func layered(uses [][]bool) []int {
 		for k, i := range left {
 			score := 0
 			for _, j := range left {
-				score += count(uses[i][j]) - count(uses[j][i])
+				score += asInt(uses[i][j]) - asInt(uses[j][i])
 			}
 			if score > bestScore {
 				best, bestScore = k, score
@@ -87,7 +87,7 @@ func moveOne(uses [][]bool, order []int) bool {
 			if k == len(rest) {
 				break
 			}
-			cost += count(uses[node][rest[k]]) - count(uses[rest[k]][node])
+			cost += asInt(uses[node][rest[k]]) - asInt(uses[rest[k]][node])
 		}
 		if bestCost < here {
 			copy(order, slices.Insert(rest, best, node))
@@ -101,13 +101,13 @@ func backward(uses [][]bool, order []int) int {
 	n := 0
 	for k, i := range order {
 		for _, j := range order[:k] {
-			n += count(uses[i][j])
+			n += asInt(uses[i][j])
 		}
 	}
 	return n
 }
 
-func count(b bool) int {
+func asInt(b bool) int {
 	if b {
 		return 1
 	}

@@ -1,5 +1,5 @@
 // Package datapath carries out the routes of one entity type on one simulated process. It
-// does around internal/core/route and internal/core/flow what package sharding does in
+// does around internal/core/route and internal/core/flow what internal/delivery does in
 // production, but on one thread and in virtual time.
 //
 // A Path has both sides of the way of a message:

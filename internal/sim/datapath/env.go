@@ -6,7 +6,6 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/route"
-	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // Config are the settings of a Path.
@@ -18,8 +17,6 @@ type Config struct {
 	// Windows and Parked bound the bytes that the process grants beyond first windows, and
 	// parks for slow entities.
 	Windows, Parked uint64
-	// Mutant plants a bug; tests of the checkers use it.
-	Mutant mutant.Kind
 }
 
 // Env is the process around a Path. Functions that are passed to it are called later, never

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/core/flow"
-	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // Messages of handlers take turns with ordinary ones, and have a reserve of a quarter; control
 // messages have room of their own.
 func TestClassesShareAMailbox(t *testing.T) {
-	home := newProcesses(t, 1, 4, mutant.Kind{})[0]
+	home := newProcesses(t, 1, 4)[0]
 	put := func(class flow.Class, n int) {
 		for i := range n {
 			home.boxes.Put(Ready{Message: &Message{Class: class, Seq: uint64(i)}}, &Place{entered: func(bool) {}}, home.Count)
@@ -35,9 +34,9 @@ func TestClassesShareAMailbox(t *testing.T) {
 	}
 }
 
-// Messages that find a full mailbox are parked. Release lets them enter it all the same.
+// Messages that find a full mailbox are parked. Release lets them enter it, although it is full.
 func TestReleaseDeliversParkedMessages(t *testing.T) {
-	home := newProcesses(t, 1, 1, mutant.Kind{})[0]
+	home := newProcesses(t, 1, 1)[0]
 	a := home.path.accounts.senderOf(2).accountOf(0, tokenOf(1), 1)
 	for n := range uint64(3) {
 		a.run.Add(n+1, 10)

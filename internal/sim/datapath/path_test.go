@@ -8,7 +8,6 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/route"
-	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -32,11 +31,11 @@ type process struct {
 func tokenOf(n uint64) protocol.Token { return protocol.Token{Term: 1, Seq: n} }
 
 // newProcesses returns processes 1 to n, whose mailboxes hold most messages.
-func newProcesses(t *testing.T, n, most int, m mutant.Kind) []*process {
+func newProcesses(t *testing.T, n, most int) []*process {
 	net, all := map[gossip.NodeID]*process{}, make([]*process, n)
 	for i := range all {
 		p := &process{t: t, self: gossip.NodeID(i + 1), net: net, boxes: Mailboxes{Most: most}, counts: map[Event]int{}}
-		p.path = New(Config{Self: p.self, Shards: 1, Buffer: 4, Windows: 1 << 20, Parked: 1 << 20, Mutant: m}, p)
+		p.path = New(Config{Self: p.self, Shards: 1, Buffer: 4, Windows: 1 << 20, Parked: 1 << 20}, p)
 		net[p.self], all[i] = p, p
 	}
 	return all
@@ -113,7 +112,7 @@ func numbers(from, to uint64) (all []uint64) {
 // A home with a small mailbox holds the callers of another process up, and grants more as it
 // works the messages off. All of them are handled, in order.
 func TestASmallMailboxHoldsCallersUp(t *testing.T) {
-	all := newProcesses(t, 2, 4, mutant.Kind{})
+	all := newProcesses(t, 2, 4)
 	sender, home := all[0], all[1]
 	home.token = tokenOf(1)
 	sender.path.Open(0, home.self, home.token)
@@ -135,7 +134,7 @@ func TestASmallMailboxHoldsCallersUp(t *testing.T) {
 // The shard has moved when messages arrive: they are refused, and sent to the next home before
 // newer ones.
 func TestRefusedMessagesAreSentAgainInOrder(t *testing.T) {
-	all := newProcesses(t, 3, 100, mutant.Kind{})
+	all := newProcesses(t, 3, 100)
 	sender, home := all[0], all[2]
 	sender.path.Open(0, 2, tokenOf(1))
 	sender.post(1, 3)
@@ -155,7 +154,7 @@ func TestRefusedMessagesAreSentAgainInOrder(t *testing.T) {
 
 // Callers wait for room on the connection and in the buffer, one of them gives up.
 func TestCallersWaitForRoom(t *testing.T) {
-	all := newProcesses(t, 2, 100, mutant.Kind{})
+	all := newProcesses(t, 2, 100)
 	sender, home := all[0], all[1]
 	sender.post(1, 6)
 	if !sender.path.Busy(0, 6) || sender.path.Busy(0, 4) || sender.counts[NoRoom] != 2 {
@@ -180,7 +179,7 @@ func TestCallersWaitForRoom(t *testing.T) {
 // Callers find a shard that runs here without the route. When it stops, those that wait at the
 // mailbox offer their messages to the route again.
 func TestCallersHereLookForTheNextHome(t *testing.T) {
-	all := newProcesses(t, 2, 2, mutant.Kind{})
+	all := newProcesses(t, 2, 2)
 	sender, next := all[0], all[1]
 	sender.token = tokenOf(1)
 	sender.path.Open(0, sender.self, sender.token)
@@ -202,7 +201,7 @@ func TestCallersHereLookForTheNextHome(t *testing.T) {
 
 // An idle window returns its growth to the home's budget.
 func TestIdleWindowsAreShrunk(t *testing.T) {
-	all := newProcesses(t, 2, 10_000, mutant.Kind{})
+	all := newProcesses(t, 2, 10_000)
 	sender, home := all[0], all[1]
 	home.token = tokenOf(1)
 	sender.path.Open(0, home.self, home.token)
@@ -219,22 +218,5 @@ func TestIdleWindowsAreShrunk(t *testing.T) {
 	}
 	if used := home.path.accounts.windows.Used; used > 0 || home.counts[WindowShrunk] != 1 {
 		t.Errorf("%d bytes are in use, %d windows shrunk", used, home.counts[WindowShrunk])
-	}
-}
-
-// The planted bug sends a message past those in the buffer.
-func TestThePlantedBugOvertakes(t *testing.T) {
-	all := newProcesses(t, 2, 100, mutant.Plant("flushed after a direct send"))
-	sender, home := all[0], all[1]
-	home.token = tokenOf(1)
-	sender.post(1, 1)
-	sender.full = true
-	sender.path.Open(0, home.self, home.token)
-	sender.full = false
-	sender.post(2, 2)
-	sender.waiting[0](route.Sent)
-	run(all)
-	if got := home.handle(all); !slices.Equal(got, []uint64{2, 1}) {
-		t.Errorf("handled %d", got)
 	}
 }

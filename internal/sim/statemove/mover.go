@@ -1,5 +1,5 @@
-// Package statemove moves the states of entities from one simulated process to another, as the
-// transfer of package sharding does.
+// Package statemove moves the states of entities from one simulated process to another, as
+// internal/statetransfer does.
 //
 // The old home sends the states of a stopped shard, and retransmits all of them until the new
 // home acknowledges them. Only then does it report the shard as stopped. Both homes keep the
@@ -8,7 +8,6 @@
 package statemove
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
-	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -47,7 +45,6 @@ type Env interface {
 type Mover struct {
 	self       gossip.NodeID
 	env        Env
-	mutant     mutant.Kind
 	arrivals   map[arrivalKey]*arrival
 	departures map[protocol.ShardToken]*departure
 }
@@ -77,15 +74,15 @@ const (
 	retryEvery  = 5 * time.Millisecond
 )
 
-// New returns a Mover. The mutant plants a bug; tests of the checkers use it.
-func New(self gossip.NodeID, env Env, m mutant.Kind) *Mover {
-	return &Mover{self: self, env: env, mutant: m, arrivals: map[arrivalKey]*arrival{}, departures: map[protocol.ShardToken]*departure{}}
+// New returns a Mover.
+func New(self gossip.NodeID, env Env) *Mover {
+	return &Mover{self: self, env: env, arrivals: map[arrivalKey]*arrival{}, departures: map[protocol.ShardToken]*departure{}}
 }
 
 // Send sends the states of a stopped shard to its new home within a time, and keeps a copy.
 // It calls StatesSent when that has ended.
 func (m *Mover) Send(st protocol.ShardToken, to gossip.NodeID, states map[int]uint64, within time.Duration) {
-	if len(states) == 0 || m.mutant.Is("states are not sent") {
+	if len(states) == 0 {
 		m.keepCopy(st, states, true)
 		return
 	}
@@ -181,7 +178,7 @@ func (m *Mover) Handle(from gossip.NodeID, f *Frame) {
 // Drop drops the states of a shard that came from a node under a token.
 func (m *Mover) Drop(st protocol.ShardToken, from gossip.NodeID) {
 	key := arrivalKey{st.Shard, from}
-	if got := m.arrivals[key]; got != nil && got.token == st.Token && !m.mutant.Is("states are kept for ever") {
+	if got := m.arrivals[key]; got != nil && got.token == st.Token {
 		delete(m.arrivals, key)
 	}
 }
@@ -197,11 +194,6 @@ func (m *Mover) Kept(st protocol.ShardToken) map[int]uint64 {
 // Take returns the states that a node has sent for a shard which starts here under a token, nil
 // if there are none.
 func (m *Mover) Take(st protocol.ShardToken, from gossip.NodeID) map[int]uint64 {
-	if m.mutant.Is("states are kept for ever") {
-		if got := m.firstArrival(st.Shard); got != nil {
-			return maps.Clone(got.states)
-		}
-	}
 	key := arrivalKey{st.Shard, from}
 	got := m.arrivals[key]
 	delete(m.arrivals, key)
@@ -209,15 +201,4 @@ func (m *Mover) Take(st protocol.ShardToken, from gossip.NodeID) map[int]uint64 
 		return nil
 	}
 	return maps.Clone(got.states)
-}
-
-// firstArrival returns the complete states of a shard from the lowest node, however old.
-func (m *Mover) firstArrival(shard protocol.ShardID) *arrival {
-	keys := slices.SortedFunc(maps.Keys(m.arrivals), func(a, b arrivalKey) int { return cmp.Compare(a.from, b.from) })
-	for _, key := range keys {
-		if got := m.arrivals[key]; key.shard == shard && got.complete {
-			return got
-		}
-	}
-	return nil
 }

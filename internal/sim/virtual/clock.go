@@ -38,3 +38,6 @@ const (
 	// horizon is beyond the end of every run, and short enough not to overflow.
 	horizon = int64(1e12)
 )
+
+// WallAtStart is the time that right wall clocks show when a run begins, in seconds.
+const WallAtStart uint32 = 1_700_000_000

@@ -105,3 +105,69 @@ func TestDrawsStayWithinTheirBounds(t *testing.T) {
 		t.Errorf("4 of 20 are %d", few)
 	}
 }
+
+func TestThreadKeepsTheOrder(t *testing.T) {
+	var s Schedule
+	th := NewThread(&s)
+	var ran []int
+	do := func(n int) func() { return func() { ran = append(ran, n) } }
+	th.Run(do(1)) // immediately
+	th.Pause()
+	th.Run(do(2))
+	th.Run(do(3))
+	s.Next(Instant(time.Second))
+	if !slices.Equal(ran, []int{1}) {
+		t.Errorf("a paused thread ran %v", ran)
+	}
+	if !th.Resume() || th.Resume() {
+		t.Error("Resume does not report whether there was a pause")
+	}
+	th.Run(do(4)) // behind those that wait
+	for s.Next(Instant(2 * time.Second)) {
+	}
+	if !slices.Equal(ran, []int{1, 2, 3, 4}) || th.PausedUntil() != Instant(time.Second) {
+		t.Errorf("ran %v, paused until %d", ran, th.PausedUntil())
+	}
+	th.After(time.Second, do(5))
+	th.End()
+	for s.Next(Instant(time.Minute)) {
+	}
+	if len(ran) != 4 || th.Alive() {
+		t.Errorf("a thread that has ended ran %v", ran)
+	}
+}
+
+func TestSlowThreadsRunLate(t *testing.T) {
+	var s Schedule
+	th := NewThread(&s)
+	th.SetCost(time.Millisecond)
+	var at []Instant
+	for range 3 {
+		th.Run(func() { at = append(at, s.Now()) })
+	}
+	for s.Next(Instant(time.Second)) {
+	}
+	if want := []Instant{1e6, 2e6, 3e6}; !slices.Equal(at, want) {
+		t.Errorf("ran at %v, want %v", at, want)
+	}
+}
+
+func TestTimerFiresAtTheEarliestDeadline(t *testing.T) {
+	var s Schedule
+	fired := 0
+	c := NewClock(1000, 0)
+	timer := NewTimer(NewThread(&s), c, func() time.Duration { return 0 }, func() { fired++ })
+	timer.Set(c.Read(500))
+	timer.Set(c.Read(900)) // ignored until the earlier one has passed
+	timer.Set(c.Read(200))
+	for s.Next(300) {
+	}
+	if fired != 1 {
+		t.Errorf("fired %d times by 300", fired)
+	}
+	for s.Next(2000) {
+	}
+	if fired != 1 {
+		t.Errorf("fired %d times: a replaced deadline counts", fired)
+	}
+}

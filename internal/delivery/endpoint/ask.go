@@ -1,0 +1,159 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/failure"
+	"github.com/peerage-go/peerage/internal/figures"
+)
+
+// The pauses between the attempts of an ask that is repeated.
+const (
+	retryFirst = time.Millisecond
+	RetryMost  = 50 * time.Millisecond
+)
+
+// Ask sends a request and waits for the response: see sharding.Ref.Ask. With retry, it repeats
+// the request after each failure that may pass.
+func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in *activation.Context, to Address, req Req, retry bool) (resp Resp, err error) {
+	if err := t.checkAddress(ctx, in, &to); err != nil {
+		return resp, err
+	}
+	if _, bounded := ctx.Deadline(); retry && !bounded {
+		return resp, failure.NoDeadline
+	}
+	chain := activation.ChainOf(in)
+	if chain.Waits(t.Name, to.ID) {
+		t.Counters.SelfAsks.Add(1)
+		return resp, fmt.Errorf("%w: %s %q", failure.SelfAsk, t.Name, to.ID)
+	}
+	if inc := t.Current.Load(); chain != nil && inc != nil {
+		defer inc.mutual.beginAsk(chain.Asker(), t.Name, to.ID)()
+	}
+	var unknown error
+	for pause := retryFirst; ; pause = min(2*pause, RetryMost) {
+		resp, err := t.askObserved(ctx, in, to, req)
+		if err == nil || !retry || !failure.Retryable(err) || ctx.Err() != nil {
+			return resp, lastError(err, unknown)
+		}
+		if failure.OutcomeUnknown(err) {
+			unknown = err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return resp, lastError(err, unknown)
+		}
+	}
+}
+
+// lastError returns the error of the last attempt, unless it would hide that an earlier attempt
+// may have run the handler.
+func lastError(err, unknown error) error {
+	if err == nil || unknown == nil || failure.OutcomeUnknown(err) {
+		return err
+	}
+	if isSaid(err) || errors.Is(err, failure.Panicked) {
+		return err // the handler's own answer
+	}
+	return &failure.Retried{Last: err, Unknown: unknown}
+}
+
+func (t *Typed[C, Req, Resp]) askObserved(ctx context.Context, in *activation.Context, to Address, req Req) (Resp, error) {
+	inc := t.Current.Load()
+	if inc == nil || inc.observer == nil {
+		return t.askOnce(ctx, in, to, req)
+	}
+	route := figures.RouteRemote
+	if t.locals[to.Shard].Load() != nil {
+		route = figures.RouteLocal
+	}
+	start := time.Now()
+	resp, err := t.askOnce(ctx, in, to, req)
+	inc.observer.AskDone(t.Name, route, time.Since(start), err)
+	return resp, err
+}
+
+func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in *activation.Context, to Address, req Req) (resp Resp, err error) {
+	var node gossip.NodeID
+	if s := t.locals[to.Shard].Load(); s != nil {
+		node = s.Node()
+	}
+	c := t.Calls.Begin(to.Shard, node)
+	// An ask that is over before it left has its answer in the call.
+	if err = t.sendRequest(ctx, in, to, req, c.Number, node); err == nil || errors.Is(err, delivery.ErrCallOver) {
+		if c.Await(ctx) {
+			resp, err = t.resultOf(c)
+			t.Calls.Release(c)
+			return resp, err
+		}
+		err = ctx.Err()
+	}
+	at, cancelled := t.Calls.Cancel(c)
+	if !cancelled {
+		<-c.Done
+		resp, err = t.resultOf(c)
+	} else if err == ctx.Err() {
+		t.sendCancel(at, c.Number, err)
+		err = t.obstacleOf(at, err)
+	}
+	t.Calls.Release(c)
+	return resp, err
+}
+
+// obstacleOf returns the obstacle of an ask when its context has ended.
+func (e *Endpoint) obstacleOf(at gossip.NodeID, err error) error {
+	inc := e.Current.Load()
+	switch {
+	case at == 0 && inc == nil:
+		return failure.Because(failure.NotReady, err)
+	case at == 0:
+		return failure.Because(failure.NoHome, err)
+	case inc != nil && at == inc.Self && !inc.leaseValid():
+		return failure.Because(failure.Paused, err)
+	}
+	return err
+}
+
+// sendCancel informs the home of an ask that its caller has given up. A deadline has travelled
+// with the ask and needs no message. If the message is lost, the ask is handled, and its
+// reply dropped.
+func (e *Endpoint) sendCancel(at gossip.NodeID, call uint64, why error) {
+	inc := e.Current.Load()
+	if inc == nil || at == 0 || at == inc.Self || !errors.Is(why, context.Canceled) {
+		return
+	}
+	_ = inc.Send(at, frames.AppendCancel(nil, e.Name, call))
+}
+
+// onCancel handles that message.
+func (e *Endpoint) onCancel(from gossip.NodeID, call uint64) {
+	e.cancelled.Add(activation.ReplyTo{Node: from, Call: call})
+}
+
+// resultOf returns the result of a completed call. It decodes a large response here, in the
+// caller's goroutine. The call has a copy of its own, so a codec that owns its bytes needs no
+// second one.
+func (t *Typed[C, Req, Resp]) resultOf(c *delivery.Call[Resp]) (Resp, error) {
+	if c.Late == nil {
+		return c.Resp, c.Err
+	}
+	if t.spec.OwnResponse != nil {
+		return t.spec.OwnResponse(c.Late), nil
+	}
+	return t.decodeResponse(c.Late)
+}
+
+func (t *Typed[C, Req, Resp]) decodeResponse(payload []byte) (resp Resp, err error) {
+	if resp, err = decodeSafely(t.spec.Responses, payload); err != nil {
+		err = failure.Because(failure.Codec, err)
+	}
+	return resp, err
+}

@@ -1,0 +1,148 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/namespace"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// campaign is one run of `peerage chaos`.
+type campaign struct {
+	cfg    *Config
+	fleet  *fleet.Fleet
+	faults *faults.Injector
+	out    io.Writer
+	began  time.Time
+	// calmFrom is when the load stood and nothing was hurt yet, ended when it was over.
+	calmFrom, ended clock.Instant
+}
+
+// say prints a line of progress.
+func (c *campaign) say(format string, args ...any) {
+	fmt.Fprintf(c.out, "%7.2fs  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// script starts the fleet, and plays as many rounds of faults as configured.
+func (c *campaign) script(ctx context.Context) error {
+	if c.cfg.Disks() {
+		if err := namespace.PrivateMounts(c.cfg.ApartFrom); err != nil {
+			return err
+		}
+	}
+	if c.cfg.Cuts() {
+		var err error
+		if c.fleet.Wall, err = namespace.NewWall(ctx, c.cfg.ApartFrom, c.cfg.Nodes); err != nil {
+			return err
+		}
+	}
+	if err := c.fleet.Up(ctx, c.cfg.Nodes); err != nil {
+		return err
+	}
+	c.calmFrom = clock.Boot().Now()
+	c.say("%d nodes are up: asking %d counters every %v", c.cfg.Nodes, c.cfg.Counters, c.cfg.Every)
+	if err := harness.Pause(ctx, max(c.cfg.Calm, WarmUp)); err != nil {
+		return err
+	}
+	if c.cfg.Rolling {
+		return c.roll(ctx)
+	}
+	kinds := c.cfg.faultKinds()
+	for range c.cfg.Rounds {
+		r, err := c.faults.Play(ctx, kinds[c.faults.Rng.IntN(len(kinds))])
+		if err != nil {
+			return fmt.Errorf("round %d, %s of %s: %w", r.Number, r.Kind, r.PlaceNames(), err)
+		}
+		c.say("round %d of %d: %s of %s%s, all agree again after %v", r.Number, c.cfg.Rounds, r.Kind, r.PlaceNames(), r.Detail(), toMS(r.Span().To.Sub(r.Span().From)))
+		if err := harness.Pause(ctx, c.cfg.Calm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roll restarts the processes one after the other, as an update does that goes on
+// when the new node is ready.
+func (c *campaign) roll(ctx context.Context) error {
+	if c.cfg.Version {
+		c.fleet.Version++
+	}
+	for i := range c.cfg.Nodes {
+		r, err := c.faults.Renew(ctx, i, c.cfg.InPlace)
+		if err != nil {
+			return fmt.Errorf("restart of %s: %w", r.PlaceNames(), err)
+		}
+		c.say("%s restarted: out after %.0f ms, all agree again after %v", r.PlaceNames(), r.DrainMS, toMS(r.Span().To.Sub(r.From)))
+		if err := harness.Pause(ctx, c.cfg.Calm); err != nil {
+			return err
+		}
+	}
+	return harness.Pause(ctx, rollEnd)
+}
+
+// rollEnd is how long a rolling restart is watched after its last step: what it set
+// in motion has ended then.
+const rollEnd = 3 * time.Second
+
+// WarmUp is how long the counters are asked at least before the first fault.
+const WarmUp = time.Second
+
+func toMS(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+func (c *campaign) steps() int {
+	if c.cfg.Rolling {
+		return c.cfg.Nodes
+	}
+	return c.cfg.Rounds
+}
+
+// holds returns which nodes were held, and when.
+func (c *campaign) holds() []history.Hold {
+	var out []history.Hold
+	for _, r := range c.faults.Rounds {
+		for _, id := range r.Nodes {
+			if r.HeldTo != 0 {
+				out = append(out, history.Hold{Node: id, Span: history.Span{From: r.HeldFrom, To: r.HeldTo}})
+			}
+		}
+	}
+	return out
+}
+
+// lines formats each violation with its time and its round.
+func lines[V fmt.Stringer](c *campaign, violations []V, at func(V) clock.Instant) []string {
+	var out []string
+	for _, v := range violations {
+		out = append(out, c.when(at(v))+" "+v.String())
+	}
+	return out
+}
+
+// when names the round in which an instant lies.
+func (c *campaign) when(at clock.Instant) string {
+	for i := range c.faults.Rounds {
+		if r := &c.faults.Rounds[i]; at.Before(r.To) {
+			if at.Before(r.From) {
+				return fmt.Sprintf("before round %d (%s of %s):", r.Number, r.Kind, r.PlaceNames())
+			}
+			return fmt.Sprintf("in round %d (%s of %s), %v after it began:", r.Number, r.Kind, r.PlaceNames(), toMS(at.Sub(r.From)))
+		}
+	}
+	return "after the last round:"
+}
+
+// watched is the time from the begin of round i until the next one.
+func (c *campaign) watched(i int) history.Span {
+	to := c.ended
+	if i+1 < len(c.faults.Rounds) {
+		to = c.faults.Rounds[i+1].From
+	}
+	return history.Span{From: c.faults.Rounds[i].From, To: to}
+}

@@ -1,0 +1,127 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// rollingRestart checks the additional guarantees of a rolling restart.
+func (r *Report) rollingRestart(c *campaign, records []history.Record) {
+	var v []string
+	asks := 0
+	for _, rec := range records {
+		if rec.Op == history.Answered {
+			asks++
+		}
+	}
+	for reason, n := range r.FailedAttempts { // order-free: sorted below
+		v = append(v, fmt.Sprintf("%d asks failed: %s", n, reason))
+	}
+	slices.Sort(v)
+	r.add("no ask failed, not even once", asks, v)
+	var moved []string
+	in := history.Span{From: c.calmFrom, To: c.ended}
+	for i, n := range history.Homes(records, c.cfg.Counters, in) {
+		r.MovesMax = max(r.MovesMax, n-1)
+		if n-1 > movesMost {
+			moved = append(moved, fmt.Sprintf("the shard of entity %d moved %d times", i, n-1))
+		}
+	}
+	if !c.cfg.InPlace {
+		r.add(fmt.Sprintf("no shard moved more than %d times", movesMost), c.cfg.Counters, moved)
+	}
+}
+
+// script checks that the faults were dealt, and that all nodes agreed after each.
+func (r *Report) script(c *campaign, err error) {
+	effective := 0
+	for _, ro := range c.faults.Rounds {
+		if ro.TookEffect {
+			effective++
+		}
+	}
+	i := invariant{Name: "every fault took effect, and all nodes agreed afterwards", Verdict: Passed, Checked: effective}
+	switch want := c.steps(); {
+	case err != nil && strings.Contains(err.Error(), "context canceled"):
+		i.Verdict, i.Violations = Unknown, []string{"interrupted: " + err.Error()}
+	case err != nil:
+		i.Verdict, i.Violations = Failed, []string{err.Error()}
+	case effective < want:
+		i.Verdict, i.Violations = Unknown, []string{fmt.Sprintf("%d of %d faults had an effect", effective, want)}
+	}
+	r.Invariants = append(r.Invariants, i)
+}
+
+// safety checks what must hold in every run.
+func (r *Report) safety(c *campaign, records []history.Record) {
+	var rough, beyond []history.Span
+	for i := range c.faults.Rounds {
+		ro := &c.faults.Rounds[i]
+		if !ro.LosesMemory() {
+			continue
+		}
+		rough = append(rough, ro.Span())
+		if 2*ro.Lost() >= c.cfg.Replicas {
+			beyond = append(beyond, ro.Span())
+		}
+	}
+	handled, answered, told := 0, 0, 0
+	for _, rec := range records {
+		switch rec.Op {
+		case history.Told:
+			told++
+		case history.Handled:
+			handled++
+		case history.Answered:
+			answered++
+		}
+	}
+	rest, late := history.Late(records, c.holds())
+	r.LateHandlers = len(late)
+	r.add("no counter had two live instances", handled, lines(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
+	after := func(l history.Loss) clock.Instant { return l.After.Start }
+	kept := c.cfg.Replicas > 0
+	r.add("nothing acknowledged was lost by an instance or by an orderly move", handled, lines(c, history.Losses(rest, rough, kept), after))
+	if kept {
+		r.add(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.Replicas), answered,
+			lines(c, history.Forgotten(rest, beyond), after))
+	}
+	r.add("messages of each process were handled in the order in which it sent them", told,
+		lines(c, history.Inversions(records), history.Inversion.When))
+	r.data(c, records)
+	unfounded := history.Unfounded(records)
+	var v []string
+	for _, u := range unfounded {
+		v = append(v, fmt.Sprintf("%s entity %d: %016x received %d", c.when(u.Start), u.Entity, u.Node, u.Value))
+	}
+	r.add("every answer was counted by an instance while its caller waited", answered, v)
+}
+
+// data checks tokens over all lives of the cluster, and the reads of replicated data.
+func (r *Report) data(c *campaign, records []history.Record) {
+	rest, _ := history.Late(records, c.holds())
+	runs := 0
+	for _, rec := range rest {
+		if rec.Op == history.Handled {
+			runs++
+		}
+	}
+	r.add("no token of a shard went back, in any life of the cluster", runs,
+		lines(c, history.Regressions(rest), func(g history.Regression) clock.Instant { return g.After.Start }))
+	if !c.fleet.Files {
+		return
+	}
+	stale, checked := history.StaleReads(records, nil)
+	r.add("a register shows no write that was overwritten", checked,
+		lines(c, stale, func(s history.Stale) clock.Instant { return s.Read.Start }))
+	missing, checked := history.Missing(records)
+	var v []string
+	for _, m := range missing {
+		v = append(v, fmt.Sprintf("%s entry %d of process %016x is gone, at node %016x", c.when(m.Start), m.Entity, m.Sender, m.Node))
+	}
+	r.add("nothing acknowledged on disk was lost", checked, v)
+}

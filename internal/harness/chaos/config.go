@@ -1,0 +1,88 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/harness/faults"
+)
+
+// Config holds the settings of a run, those of the flags of `peerage chaos`.
+type Config struct {
+	Rounds   int
+	Seed     uint64
+	Nodes    int
+	Counters int
+	Shards   int
+	Replicas int
+	Every    time.Duration
+	Calm     time.Duration
+	Rolling  bool
+	InPlace  bool
+	Version  bool
+	Enforce  bool
+	Kinds    string
+	// ApartFrom is the network namespace that a run with cuts must not touch.
+	ApartFrom string
+}
+
+// Validate reports all settings out of range, by the names of their flags.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Rounds >= 1 && c.Rounds <= 10_000, "--rounds is %d: choose 1 to 10000", c.Rounds)
+	check(c.Nodes >= 2 && c.Nodes <= 9, "--nodes is %d: choose 2 to 9", c.Nodes)
+	check(c.Counters >= 1 && c.Counters <= 1000, "--counters is %d: choose 1 to 1000", c.Counters)
+	check(c.Shards >= 1 && c.Shards <= 4096, "--shards is %d: choose 1 to 4096", c.Shards)
+	check(c.Replicas >= 0 && c.Replicas <= c.Nodes, "--replicas is %d: choose 0 to --nodes, %d", c.Replicas, c.Nodes)
+	check(c.Every >= time.Millisecond && c.Every <= time.Second, "--every is %v: choose 1ms to 1s", c.Every)
+	check(c.Calm >= 0 && c.Calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.Calm)
+	for _, k := range c.faultKinds() {
+		check(k != faults.Ring || c.Nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.Nodes)
+		check(k.Known(), "--faults names %q: choose of %s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds)
+		check(!k.NeedsFiles() || !c.Rolling, "--faults %s: not with --rolling", k)
+	}
+	return errors.Join(errs...)
+}
+
+// faultKinds are those of --faults.
+func (c *Config) faultKinds() (out []faults.Kind) {
+	for _, k := range strings.Split(c.Kinds, ",") {
+		out = append(out, faults.Kind(k))
+	}
+	return out
+}
+
+// Cuts reports whether the run needs a wall.
+func (c *Config) Cuts() bool {
+	return !c.Rolling && slices.ContainsFunc(c.faultKinds(), faults.Kind.BreaksNetwork)
+}
+
+// Disks reports whether the run needs disks of its own.
+func (c *Config) Disks() bool {
+	return !c.Rolling && slices.ContainsFunc(c.faultKinds(), faults.Kind.NeedsDisks)
+}
+
+// files reports whether the processes keep files.
+func (c *Config) files() bool {
+	return !c.Rolling && slices.ContainsFunc(c.faultKinds(), faults.Kind.NeedsFiles)
+}
+
+// command is how to repeat the run.
+func (c *Config) command() string {
+	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
+	if c.Replicas > 0 {
+		s += fmt.Sprintf(" --replicas %d", c.Replicas)
+	}
+	if c.Rolling {
+		return s + fmt.Sprintf(" --rolling --in-place=%v --new-version=%v", c.InPlace, c.Version)
+	}
+	return s + fmt.Sprintf(" --rounds %d --faults %s", c.Rounds, c.Kinds)
+}

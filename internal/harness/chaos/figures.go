@@ -1,0 +1,159 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/load"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// service checks that every counter was served again after each round, and how soon.
+func (r *Report) service(c *campaign, records []history.Record) {
+	var late, slow []string
+	times := map[string][]time.Duration{}
+	bounds := map[string]time.Duration{}
+	rounds := map[string]int{}
+	for i := range c.faults.Rounds {
+		ro := &c.faults.Rounds[i]
+		in := c.watched(i)
+		for _, g := range history.Gaps(during(records, in), c.cfg.Counters, in) {
+			if g.Length() > harness.BoundServed {
+				late = append(late, fmt.Sprintf("%s entity %d: no answer for %v", c.when(g.Span.From), g.Entity, toMS(g.Length())))
+			}
+		}
+		kind := string(ro.Kind)
+		switch {
+		case ro.Kind.NeedsFiles() && ro.Emergency:
+			kind += ", all killed"
+		case ro.Kind.NeedsFiles() && ro.Killed > 0:
+			kind += ", one killed"
+		case ro.Emergency:
+			kind += ", no majority left"
+		}
+		times[kind] = append(times[kind], c.recovery(records, i)...)
+		bounds[kind] = max(bounds[kind], boundOf(ro))
+		rounds[kind]++
+	}
+	r.add(fmt.Sprintf("every counter was answered again within %v of every fault", harness.BoundServed), len(c.faults.Rounds)*c.cfg.Counters, late)
+	kinds := make([]string, 0, len(times))
+	for k := range times {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	for _, k := range kinds {
+		q := harness.QuantilesOf(times[k])
+		rec := recovery{Kind: k, Rounds: rounds[k], Quantiles: q, BoundMS: harness.Milliseconds(bounds[k]), Met: q.P99 <= harness.Milliseconds(bounds[k])}
+		if !rec.Met {
+			slow = append(slow, fmt.Sprintf("%s: p99 %.0f ms, bound %.0f ms", k, q.P99, rec.BoundMS))
+		}
+		r.Recovery = append(r.Recovery, rec)
+	}
+	if c.cfg.Enforce {
+		r.add("the p99 of every kind of fault keeps its bound", len(r.Recovery), slow)
+	}
+}
+
+// recovery returns how long the counters that round i concerned had no answer: from
+// the kill on when their host was killed, the longest silence otherwise.
+func (c *campaign) recovery(records []history.Record, i int) []time.Duration {
+	ro, in := &c.faults.Rounds[i], c.watched(i)
+	if ro.Kind == faults.Kill || ro.Kind == faults.KillMany || ro.Kind == faults.KillRest {
+		killed := map[uint64]bool{}
+		for _, id := range ro.Nodes {
+			killed[id] = true
+		}
+		before := history.Span{From: in.From.Add(-lookBack), To: in.To}
+		return history.Failovers(during(records, before), killed, in.From, in.To).Times
+	}
+	var out []time.Duration
+	for _, g := range history.Gaps(during(records, in), c.cfg.Counters, in) {
+		out = append(out, g.Length())
+	}
+	return out
+}
+
+// lookBack is how long before a kill a counter's host is looked for.
+const lookBack = 3 * time.Second
+
+// during returns the records, sorted by start, that may touch a span: requests last
+// at most as long as their caller's patience.
+func during(records []history.Record, in history.Span) []history.Record {
+	find := func(at clock.Instant) int {
+		i, _ := slices.BinarySearchFunc(records, at, func(r history.Record, at clock.Instant) int { return int(r.Start - at) })
+		return i
+	}
+	return records[find(in.From.Add(-load.CallerPatience-load.AttemptPatience)):find(in.To)]
+}
+
+// count fills the counters and checks that no caller gave up.
+func (r *Report) count(records []history.Record) {
+	var asked, answered, gaveUp, handled uint64
+	for _, rec := range records {
+		switch rec.Op {
+		case history.Asked:
+			asked++
+		case history.Answered:
+			answered++
+		case history.Failed:
+			gaveUp++
+		case history.Handled:
+			handled++
+		}
+	}
+	r.Counters = map[string]uint64{
+		"asked": asked, "answered": answered, "given_up": gaveUp, "handled": handled,
+		"caller_ended_first": asked - answered - gaveUp,
+	}
+	var v []string
+	if gaveUp > 0 {
+		v = append(v, fmt.Sprintf("%d requests were given up after %v of retries", gaveUp, load.CallerPatience))
+	}
+	r.add("every request was answered, unless its caller's process ended first", int(asked), v)
+}
+
+func (r *Report) latencies(c *campaign, records []history.Record) {
+	var calm, hurt []time.Duration
+	next := 0
+	for _, rec := range records { // sorted by start, as the rounds are
+		if rec.Op != history.Answered || rec.Start.Before(c.calmFrom) {
+			continue
+		}
+		for next < len(c.faults.Rounds) && c.faults.Rounds[next].To.Before(rec.Start) {
+			next++
+		}
+		if next < len(c.faults.Rounds) && c.faults.Rounds[next].From.Before(rec.End) {
+			hurt = append(hurt, rec.End.Sub(rec.Start))
+		} else {
+			calm = append(calm, rec.End.Sub(rec.Start))
+		}
+	}
+	r.Calm, r.Hurt = harness.QuantilesOf(calm), harness.QuantilesOf(hurt)
+}
+
+const binLength = 100 * time.Millisecond
+
+func (r *Report) timeline(c *campaign, records []history.Record) {
+	if c.calmFrom == 0 {
+		return
+	}
+	r.Timeline = make([]bin, int(c.ended.Sub(c.calmFrom)/binLength)+1)
+	at := func(t clock.Instant) int { return min(max(int(t.Sub(c.calmFrom)/binLength), 0), len(r.Timeline)-1) }
+	for _, rec := range records {
+		switch rec.Op {
+		case history.Answered:
+			r.Timeline[at(rec.End)].Answered++
+		case history.Failed:
+			r.Timeline[at(rec.End)].GaveUp++
+		}
+	}
+	for i := range c.faults.Rounds {
+		for b := at(c.faults.Rounds[i].From); b <= at(c.faults.Rounds[i].To); b++ {
+			r.Timeline[b].Hurt = true
+		}
+	}
+}

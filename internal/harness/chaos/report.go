@@ -1,0 +1,154 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/faults"
+)
+
+// The verdicts of a report and of each of its invariants.
+const (
+	Passed  = "PASS"
+	Failed  = "FAIL"
+	Unknown = "UNKNOWN"
+)
+
+// Report is the result of a run of `peerage chaos`. Times are in milliseconds.
+type Report struct {
+	Schema     int                 `json:"schema"`
+	Verdict    string              `json:"verdict"`
+	Invariants []invariant         `json:"invariants"`
+	Command    string              `json:"command"`
+	Seed       uint64              `json:"seed"`
+	Env        harness.Environment `json:"environment"`
+	TookMS     float64             `json:"took_ms"`
+	Rounds     []faults.Round      `json:"rounds"`
+	Recovery   []recovery          `json:"recovery"`
+	Counters   map[string]uint64   `json:"counters"`
+	// FailedAttempts counts attempts by reason; their callers tried again.
+	FailedAttempts map[string]uint64 `json:"failed_attempts"`
+	Calm           harness.Quantiles `json:"latency_calm"`
+	Hurt           harness.Quantiles `json:"latency_during_faults"`
+	// LateHandlers counts handlers that were running, or just let in, when their process
+	// was held, and ended after it went on: G1 allows that, and the token fences their effects.
+	LateHandlers int `json:"late_handlers"`
+	// MovesMax is the most moves of any shard, in a rolling restart.
+	MovesMax int `json:"moves_per_shard_max,omitempty"`
+	// Timeline has a bin for each 100 ms since the load stood.
+	Timeline []bin `json:"timeline"`
+}
+
+// invariant is one promise, how often it was checked, and what broke it.
+type invariant struct {
+	Name       string   `json:"name"`
+	Verdict    string   `json:"verdict"`
+	Checked    int      `json:"checked"`
+	Violations []string `json:"violations,omitempty"`
+}
+
+// recovery is how long counters were without an answer, over all rounds of a kind.
+type recovery struct {
+	Kind   string `json:"kind"`
+	Rounds int    `json:"rounds"`
+	harness.Quantiles
+	BoundMS float64 `json:"bound_ms"`
+	Met     bool    `json:"met"`
+}
+
+type bin struct {
+	Answered int  `json:"answered"`
+	GaveUp   int  `json:"gave_up,omitempty"`
+	Hurt     bool `json:"hurt,omitempty"`
+}
+
+const (
+	movesMost = 2
+	// boundHealed is what kernels' retransmission and a new view take after a network has
+	// healed. In a ring no removal makes all members reach each other: a counter may be
+	// without an answer until then (GUARANTEES.md, G5).
+	boundHealed = 1500 * time.Millisecond
+)
+
+// boundOf returns the advertised p99 of the time without an answer after a round.
+func boundOf(r *faults.Round) time.Duration {
+	switch {
+	case r.Kind == faults.Ring:
+		return max(harness.BoundFrozen, time.Duration(r.HeldMS)*time.Millisecond+boundHealed)
+	case r.Kind == faults.Stop, r.Kind == faults.Freeze, r.Kind.BreaksNetwork():
+		return harness.BoundFrozen
+	case r.Kind.NeedsFiles() && r.Emergency:
+		return harness.BoundServed
+	case !r.LosesMemory():
+		return harness.BoundOrderly
+	case r.Emergency:
+		return harness.BoundEmergency
+	}
+	return harness.BoundMajority
+}
+
+func (r *Report) add(name string, checked int, violations []string) {
+	i := invariant{Name: name, Verdict: Passed, Checked: checked, Violations: violations}
+	switch {
+	case len(violations) > 0:
+		i.Verdict = Failed
+	case checked == 0:
+		i.Verdict = Unknown
+	}
+	r.Invariants = append(r.Invariants, i)
+}
+
+// violationsShown is how many of each kind are printed; the JSON has all.
+const violationsShown = 5
+
+// Print writes the report for people.
+func (r *Report) Print(w io.Writer) {
+	fmt.Fprintf(w, "\nReport: %d rounds in %.1f s, seed %d, %d CPUs, load average %s\n", len(r.Rounds), r.TookMS/1000, r.Seed, r.Env.CPUs, r.Env.Load)
+	for _, i := range r.Invariants {
+		fmt.Fprintf(w, "  %-7s  %s (%d checked)\n", i.Verdict, i.Name, i.Checked)
+		for n, v := range i.Violations {
+			if n == violationsShown {
+				fmt.Fprintf(w, "           and %d more\n", len(i.Violations)-n)
+				break
+			}
+			fmt.Fprintf(w, "           %s\n", strings.ReplaceAll(v, "\n", "\n           "))
+		}
+	}
+	fmt.Fprintf(w, "  requests         ")
+	for _, k := range slices.Sorted(maps.Keys(r.Counters)) {
+		fmt.Fprintf(w, "%s %d  ", k, r.Counters[k])
+	}
+	fmt.Fprintf(w, "\n  failed attempts  %s\n", harness.Reasons(r.FailedAttempts))
+	for _, k := range r.Recovery {
+		fmt.Fprintf(w, "  without answer   %-28s %3d rounds: p50 %.0f, p90 %.0f, p99 %.0f, max %.0f ms (bound %.0f: %s)\n",
+			k.Kind, k.Rounds, k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
+	}
+	fmt.Fprintf(w, "  latency, calm    p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms\n", r.Calm.P50, r.Calm.P90, r.Calm.P99, r.Calm.Max)
+	fmt.Fprintf(w, "  latency, faults  p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms\n", r.Hurt.P50, r.Hurt.P90, r.Hurt.P99, r.Hurt.Max)
+	if r.LateHandlers > 0 {
+		fmt.Fprintf(w, "  late handlers    %d were running, or just let in, when their process was held, and ended afterwards\n", r.LateHandlers)
+	}
+	if r.MovesMax > 0 {
+		fmt.Fprintf(w, "  moves            at most %d of a shard\n", r.MovesMax)
+	}
+	fmt.Fprintln(w, r.Verdict)
+}
+
+// Save writes the report in JSON; an empty name writes none.
+func (r *Report) Save(file string) error {
+	if file == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(b, '\n'), 0o666)
+}

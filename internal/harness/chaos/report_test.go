@@ -1,0 +1,173 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// planted is a run of two rounds with a record in which nothing is wrong: counter 0
+// lives on node 1, which is killed at 2 s and followed by node 2, which hands it to
+// node 3 at 6 s.
+func planted(cfg Config) (*campaign, []history.Record) {
+	const ms = clock.Instant(time.Millisecond)
+	cfg.Counters, cfg.Rounds = 1, 2
+	c := &campaign{
+		cfg: &cfg, fleet: &fleet.Fleet{}, began: time.Now(), calmFrom: 0, ended: 9000 * ms,
+		faults: &faults.Injector{Rounds: []faults.Round{
+			{Number: 1, Kind: faults.Kill, Places: []string{"a"}, Nodes: []uint64{1}, From: 2000 * ms, To: 2500 * ms, TookEffect: true},
+			{Number: 2, Kind: faults.Drain, Places: []string{"b"}, Nodes: []uint64{2}, From: 6000 * ms, To: 6500 * ms, TookEffect: true},
+		}},
+	}
+	var records []history.Record
+	value := uint64(0)
+	for at := clock.Instant(0); at < 9000*ms; at += 50 * ms {
+		node := uint64(1)
+		switch {
+		case at >= 6000*ms:
+			node = 3
+		case at >= 2000*ms:
+			node = 2
+		}
+		if value++; at == 2000*ms {
+			value = 1
+		}
+		records = append(records,
+			history.Record{Op: history.Asked, Node: 9, Start: at + ms},
+			history.Record{Op: history.Handled, Node: node, Term: node, Seq: 1, Value: value, Start: at + 2*ms, End: at + 3*ms},
+			history.Record{Op: history.Answered, Node: 9, Value: value, Start: at + ms, End: at + 4*ms},
+			history.Record{Op: history.Told, Node: node, Term: node, Seq: 1, Sender: 9, Value: uint64(at/ms) + 1, Start: at + 5*ms})
+	}
+	return c, records
+}
+
+// dataRecords are two writes of a register, an entry, and reads that return both; that of
+// the register returns the value last.
+func dataRecords(last uint64) []history.Record {
+	const ms = clock.Instant(time.Millisecond)
+	return []history.Record{
+		{Op: history.Wrote, Value: 7, Start: 3000 * ms, End: 3001 * ms},
+		{Op: history.Wrote, Value: 8, Start: 3002 * ms, End: 3003 * ms},
+		{Op: history.Seen, Value: last, Start: 3004 * ms, End: 3005 * ms},
+		{Op: history.Appended, Entity: 1, Sender: 4, Start: 3000 * ms, End: 3001 * ms},
+		{Op: history.ReadBack, Entity: 1, Sender: 4, Value: 1, Start: 4000 * ms, End: 4001 * ms},
+	}
+}
+
+// A check that never fails proves nothing: each planted violation is found, under
+// its own name.
+func TestPlantedViolationsAreFound(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	at := func(r history.Record, op history.Op, from clock.Instant) bool { return r.Op == op && r.Start >= from }
+	for name, tc := range map[string]struct {
+		plant   func(c *campaign, records []history.Record) []history.Record
+		cfg     Config
+		finds   string
+		Verdict string
+	}{
+		"nothing": {func(_ *campaign, r []history.Record) []history.Record { return r }, Config{}, "", Passed},
+		"the killed acts on": {func(_ *campaign, r []history.Record) []history.Record {
+			return append(r, history.Record{Op: history.Handled, Node: 1, Term: 1, Seq: 1, Value: 41, Start: 3000 * ms, End: 3001 * ms})
+		}, Config{}, "two live instances|acknowledged was lost|went back", Failed},
+		"a move loses the count": {func(_ *campaign, r []history.Record) []history.Record {
+			for i := range r {
+				if r[i].Value > 0 && at(r[i], r[i].Op, 6000*ms) {
+					r[i].Value -= 80
+				}
+			}
+			return r
+		}, Config{}, "acknowledged was lost", Failed},
+		"a kill takes what copies should have kept": {func(_ *campaign, r []history.Record) []history.Record { return r },
+			Config{Replicas: 3}, "majority of its 3 copies lived", Failed},
+		"a kill takes more copies than may be": {func(c *campaign, r []history.Record) []history.Record {
+			c.faults.Rounds[0].Places = []string{"a", "b"}
+			return r
+		}, Config{Replicas: 3}, "", Passed},
+		"a message of a former incarnation comes late": {func(_ *campaign, r []history.Record) []history.Record {
+			return append(r, history.Record{Op: history.Told, Node: 2, Term: 2, Seq: 1, Sender: 9, Value: 2500, Start: 5500 * ms})
+		}, Config{}, "in the order in which it sent", Failed},
+		"an answer out of nowhere": {func(_ *campaign, r []history.Record) []history.Record {
+			return append(r, history.Record{Op: history.Answered, Node: 9, Value: 1000, Start: 3000 * ms, End: 3001 * ms})
+		}, Config{}, "counted by an instance", Failed},
+		"nobody serves any more": {func(_ *campaign, r []history.Record) []history.Record {
+			var out []history.Record
+			for _, rec := range r {
+				if rec.Start.Before(6000 * ms) {
+					out = append(out, rec)
+				}
+			}
+			return out
+		}, Config{}, "answered again within", Failed},
+		"a caller gives up": {func(_ *campaign, r []history.Record) []history.Record {
+			return append(r, history.Record{Op: history.Failed, Node: 9, Start: 3000 * ms, End: 3001 * ms})
+		}, Config{}, "every request was answered", Failed},
+		"a fault without effect": {func(c *campaign, r []history.Record) []history.Record {
+			c.faults.Rounds[0].TookEffect = false
+			return r
+		}, Config{}, "every fault took effect", Unknown},
+		"nothing was asked": {func(_ *campaign, r []history.Record) []history.Record { return nil }, Config{},
+			"two live|acknowledged|counted by|every request|in the order|went back", Unknown},
+		"a token of a later life is lower": {func(_ *campaign, r []history.Record) []history.Record {
+			for i := range r {
+				if r[i].Node == 3 {
+					r[i].Term, r[i].Seq = 1, 7
+				}
+			}
+			return r
+		}, Config{}, "two live instances|went back", Failed},
+		"data that is as it should be": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Files = true
+			return append(r, dataRecords(8)...)
+		}, Config{}, "", Passed},
+		"an overwritten value is back": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Files = true
+			return append(r, dataRecords(7)...)
+		}, Config{}, "shows no write that was overwritten", Failed},
+		"an entry is gone": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Files = true
+			return append(append(r, dataRecords(8)...), history.Record{Op: history.ReadBack, Entity: 1, Sender: 4, Start: 5000 * ms, End: 5001 * ms})
+		}, Config{}, "acknowledged on disk", Failed},
+		"slow, and bounds are enforced": {func(_ *campaign, r []history.Record) []history.Record {
+			var out []history.Record
+			for _, rec := range r {
+				if rec.Start.Before(6000*ms) || rec.Start >= 6400*ms || rec.Op == history.Handled {
+					out = append(out, rec)
+				}
+			}
+			return out
+		}, Config{Enforce: true}, "keeps its bound", Failed},
+		"a shard moves three times": {func(_ *campaign, r []history.Record) []history.Record {
+			for i := range r {
+				if at(r[i], history.Handled, 7000*ms) {
+					r[i].Node, r[i].Term = 4, 4
+				}
+			}
+			return r
+		}, Config{Rolling: true, Nodes: 2}, "moved more than", Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, records := planted(tc.cfg)
+			if name == "nobody serves any more" {
+				c.ended = 20_000 * ms
+			}
+			r := c.report(tc.plant(c, records), nil)
+			if r.Verdict != tc.Verdict {
+				t.Errorf("verdict %s, want %s\n%+v", r.Verdict, tc.Verdict, r.Invariants)
+			}
+			for _, i := range r.Invariants {
+				found := false
+				for _, f := range strings.Split(tc.finds, "|") {
+					found = found || f != "" && strings.Contains(i.Name, f)
+				}
+				if found == (i.Verdict == Passed) {
+					t.Errorf("%s: %s %v", i.Verdict, i.Name, i.Violations)
+				}
+			}
+		})
+	}
+}

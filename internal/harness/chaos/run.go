@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// registersUsed is how many registers the processes write in runs with files.
+const registersUsed = 8
+
+// Run plays the rounds of cfg, and checks the records. Its processes keep their
+// files in dir. Progress goes to out.
+func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, error) {
+	f := &fleet.Fleet{Dir: dir, Counters: cfg.Counters, Shards: cfg.Shards, Replicas: cfg.Replicas, Every: cfg.Every}
+	c := &campaign{
+		cfg: cfg, fleet: f, out: out, began: time.Now(),
+		faults: &faults.Injector{Fleet: f, Rng: rand.New(rand.NewPCG(cfg.Seed, 0))},
+	}
+	if cfg.Version {
+		f.Version = 1
+	}
+	if f.Files, f.Disks = cfg.files(), cfg.Disks(); cfg.files() {
+		f.Registers = registersUsed
+	}
+	defer f.End()
+	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
+	err := c.script(ctx)
+	c.ended = clock.Boot().Now()
+	f.End()
+	records, readErr := f.Records()
+	if readErr != nil {
+		return nil, readErr
+	}
+	return c.report(records, err), nil
+}
+
+// report checks the records. err is why the script ended early.
+func (c *campaign) report(records []history.Record, err error) *Report {
+	slices.SortStableFunc(records, func(a, b history.Record) int { return cmp.Compare(a.Start, b.Start) })
+	r := &Report{
+		Schema: 1, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
+		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{},
+	}
+	r.script(c, err)
+	r.safety(c, records)
+	r.service(c, records)
+	r.count(records)
+	if c.cfg.Rolling {
+		r.rollingRestart(c, records)
+	}
+	r.latencies(c, records)
+	r.timeline(c, records)
+	r.Verdict = Passed
+	for _, i := range r.Invariants {
+		if i.Verdict == Failed || i.Verdict == Unknown && r.Verdict == Passed {
+			r.Verdict = i.Verdict
+		}
+	}
+	return r
+}

@@ -1,0 +1,179 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/load"
+	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// Verdict is what the recorded histories prove.
+type Verdict struct {
+	cfg       Config
+	kills     []kill
+	failovers []history.Failover
+	doubles   []history.Double
+	load      harness.Totals
+	// handled counts handler runs, lost the requests whose callers died waiting.
+	handled, lost uint64
+	survivor      string
+	// survivorShards is how many shards the survivor serves at the end.
+	survivorShards int
+	// shards is how many shards the counters live in.
+	shards int
+	// unserved lists counters that the survivor had no answer from after the last kill.
+	unserved []uint32
+}
+
+// verdict reads the histories of all processes, the killed ones' too.
+func (c *cluster) verdict(kills []kill, survivor harness.Report) (*Verdict, error) {
+	v := &Verdict{cfg: c.cfg, kills: kills, survivor: survivor.Name, survivorShards: survivor.Shards}
+	var records []history.Record
+	byName := map[string]*fleet.Process{}
+	for _, p := range c.nodes {
+		h, err := history.Read(p.History)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, h...)
+		byName[p.Name] = p
+		r, _ := p.Snapshot()
+		v.load.Add(r.Load)
+	}
+	v.doubles = history.Doubles(records)
+	killed := map[uint64]bool{}
+	for i, k := range kills {
+		for _, name := range k.names {
+			maps.Copy(killed, byName[name].Ids)
+		}
+		until := clock.Never
+		if i+1 < len(kills) {
+			until = kills[i+1].at
+		}
+		v.failovers = append(v.failovers, history.Failovers(records, killed, k.at, until))
+	}
+	v.count(records, killed, c.cfg.Counters)
+	var err error
+	v.shards, err = usedShards(c.cfg)
+	return v, err
+}
+
+func (v *Verdict) count(records []history.Record, killed map[uint64]bool, counters int) {
+	last := v.kills[len(v.kills)-1].at
+	served := map[uint32]bool{}
+	var asked, answered, failed uint64
+	for _, r := range records {
+		switch r.Op {
+		case history.Handled:
+			v.handled++
+		case history.Answered:
+			answered++
+			if !killed[r.Node] && r.Start.After(last) {
+				served[r.Entity] = true
+			}
+		case history.Failed:
+			failed++
+		case history.Asked:
+			asked++
+		}
+	}
+	for i := range uint32(counters) {
+		if !served[i] {
+			v.unserved = append(v.unserved, i)
+		}
+	}
+	// The histories outlive the killed, their last totals may lag behind them.
+	v.load.Asked, v.load.Answered, v.load.GaveUp = asked, answered, failed
+	v.lost = asked - answered - failed
+}
+
+// Print writes the verdict, and reports whether everything held.
+func (v *Verdict) Print(w io.Writer) bool {
+	fmt.Fprintf(w, "\nVerdict\n")
+	fmt.Fprintf(w, "  requests         %d answered, %d given up by their callers, %d whose caller's process ended first; %d handler runs\n",
+		v.load.Answered, v.load.GaveUp, v.lost, v.handled)
+	fmt.Fprintf(w, "  failed attempts  %s\n", harness.Reasons(v.load.Tries))
+	errs := v.failures()
+	for i, k := range v.kills {
+		f := v.failovers[i]
+		fmt.Fprintf(w, "  kill of %-10s %2d counters moved; first answer p50 %v, p99 %v, max %v (bound %v: %s)\n",
+			strings.Join(k.names, ","), f.Moved, rounded(f.Percentile(50)), rounded(f.Percentile(99)), rounded(f.Percentile(100)),
+			k.bound(), harness.Within(f.Percentile(99) <= k.bound()))
+	}
+	fmt.Fprintf(w, "  survivor         %s serves %d of %d shards, %d of %d counters answered\n",
+		v.survivor, v.survivorShards, v.shards, v.cfg.Counters-len(v.unserved), v.cfg.Counters)
+	fmt.Fprintf(w, "  doubles          %d\n", len(v.doubles))
+	for _, d := range v.doubles[:min(len(v.doubles), 5)] {
+		fmt.Fprintf(w, "    %v\n", d)
+	}
+	if errs != nil {
+		fmt.Fprintf(w, "FAIL\n  %s\n", strings.ReplaceAll(errs.Error(), "\n", "\n  "))
+		return false
+	}
+	fmt.Fprintln(w, "PASS")
+	return true
+}
+
+func (v *Verdict) failures() error {
+	var errs []error
+	if n := len(v.doubles); n > 0 {
+		errs = append(errs, fmt.Errorf("%d doubles: a counter had two live instances", n))
+	}
+	if n := len(v.unserved); n > 0 {
+		errs = append(errs, fmt.Errorf("the survivor had no answer from %d counters: %v", n, v.unserved))
+	}
+	if v.survivorShards < v.shards {
+		errs = append(errs, fmt.Errorf("the survivor serves %d shards, the counters live in %d", v.survivorShards, v.shards))
+	}
+	if n := v.load.GaveUp; n > 0 {
+		errs = append(errs, fmt.Errorf("%d requests were given up after %v of retries", n, load.CallerPatience))
+	}
+	if v.load.Answered == 0 {
+		errs = append(errs, errors.New("nothing was ever answered"))
+	}
+	moved := 0
+	for i, f := range v.failovers {
+		moved += f.Moved
+		if len(f.Unanswered) > 0 {
+			errs = append(errs, fmt.Errorf("after the kill of %v no survivor had an answer from counters %v", v.kills[i].names, f.Unanswered))
+		}
+		if p99 := f.Percentile(99); v.cfg.Enforce && p99 > v.kills[i].bound() {
+			errs = append(errs, fmt.Errorf("after the kill of %v the p99 of first answers is %v, the bound %v", v.kills[i].names, rounded(p99), v.kills[i].bound()))
+		}
+	}
+	if moved == 0 {
+		errs = append(errs, errors.New("no killed process hosted a counter: the run shows nothing"))
+	}
+	return errors.Join(errs...)
+}
+
+func (k kill) bound() time.Duration {
+	if k.emergency {
+		return harness.BoundEmergency
+	}
+	return harness.BoundMajority
+}
+
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+
+// usedShards is how many shards the demo's counters live in: only those are placed.
+func usedShards(cfg Config) (int, error) {
+	counters, err := sharding.RegisterProxy(new(sharding.Registry), sharding.Type[load.Add, load.Total]{Name: "counter", Shards: cfg.Shards})
+	if err != nil {
+		return 0, err
+	}
+	used := map[sharding.ShardID]bool{}
+	for i := range cfg.Counters {
+		used[counters.ShardOf(load.CounterID(i))] = true
+	}
+	return len(used), nil
+}

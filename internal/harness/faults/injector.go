@@ -1,0 +1,79 @@
+package faults
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
+)
+
+// Injector deals faults to a fleet, as a random source decides.
+type Injector struct {
+	Fleet *fleet.Fleet
+	Rng   *rand.Rand
+	// Rounds are the faults so far.
+	Rounds []Round
+}
+
+// deal deals one fault, and adds its round to the rounds.
+func (in *Injector) deal(ctx context.Context, kind Kind, fault func(context.Context, *Injector, *Round) error) (*Round, error) {
+	r := Round{Kind: kind, Number: len(in.Rounds) + 1, From: clock.Boot().Now()}
+	err := fault(ctx, in, &r)
+	r.To = clock.Boot().Now()
+	in.Rounds = append(in.Rounds, r)
+	return &in.Rounds[len(in.Rounds)-1], err
+}
+
+// fill starts a process at an empty place and waits until it listens.
+func (in *Injector) fill(ctx context.Context, i int, listen string) error {
+	p, err := in.Fleet.Start(i, listen)
+	if err != nil {
+		return err
+	}
+	return p.WaitReady(ctx)
+}
+
+const (
+	heldMin = 300 * time.Millisecond
+	heldMax = 4 * time.Second
+)
+
+// heldFor is shorter or longer than a lease and the time after which a node is removed.
+func (in *Injector) heldFor() time.Duration {
+	return heldMin + time.Duration(in.Rng.Int64N(int64(heldMax-heldMin)))
+}
+
+// finish ends a process in order, and fails if it did not end well.
+func (in *Injector) finish(p *fleet.Process, i int) error {
+	in.Fleet.Now[i] = nil
+	return p.Finish()
+}
+
+// minority draws some places, less than half of all, and returns them and the rest.
+func (in *Injector) minority() (some, others []int) {
+	places, n := in.Rng.Perm(in.Fleet.Size()), 1+in.Rng.IntN(max(1, (in.Fleet.Size()-1)/2))
+	return places[:n], places[n:]
+}
+
+// turnOf counts the rounds of a kind before this one: its variants take turns, so that
+// short runs play them all.
+func (in *Injector) turnOf(k Kind) (n int) {
+	for i := range in.Rounds {
+		if in.Rounds[i].Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// oldest returns the place of the leader, or 0 if no process reports to be leader.
+func (in *Injector) oldest() int {
+	for _, i := range in.Fleet.Living() {
+		if last, _ := in.Fleet.Now[i].Snapshot(); last.Leader {
+			return i
+		}
+	}
+	return 0
+}

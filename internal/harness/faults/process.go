@@ -1,0 +1,72 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+)
+
+// kill kills n processes at one instant and, once the rest agree, starts replacements.
+// A replacement listens at the same address or at a new one.
+func (in *Injector) kill(ctx context.Context, r *Round, n int) error {
+	f := in.Fleet
+	victims := in.Rng.Perm(in.Fleet.Size())[:n]
+	again := in.Rng.IntN(2) == 0
+	left := in.Fleet.Size() - n
+	r.Emergency = 2*left < in.Fleet.Size() || 2*left == in.Fleet.Size()
+	for _, i := range victims {
+		r.hurts(f.Now[i])
+	}
+	r.From = clock.Boot().Now()
+	for _, i := range victims {
+		if err := f.Now[i].Kill(); err != nil {
+			return err
+		}
+	}
+	listen := make(map[int]string, n)
+	for _, i := range victims {
+		<-f.Now[i].Gone
+		last, _ := f.Now[i].Snapshot()
+		listen[i] = last.Listen
+		f.Now[i] = nil
+	}
+	r.TookEffect = true
+	if err := f.Settle(ctx); err != nil {
+		return err
+	}
+	for _, i := range victims {
+		at := f.AnyPort(i)
+		if again {
+			at = listen[i]
+		}
+		if err := in.fill(ctx, i, at); err != nil {
+			return err
+		}
+	}
+	return f.Settle(ctx)
+}
+
+// hold stops a process for a while, and lets it go on.
+func (in *Injector) hold(ctx context.Context, r *Round, d time.Duration) error {
+	p := in.Fleet.Now[in.Rng.IntN(in.Fleet.Size())]
+	r.hurts(p)
+	r.HeldMS = float64(d.Milliseconds())
+	r.From = clock.Boot().Now()
+	if err := p.Hold(); err != nil {
+		return err
+	}
+	held := time.Now()
+	r.HeldFrom = clock.Boot().Now()
+	err := harness.Pause(ctx, d)
+	heard := p.LastHeard()
+	r.HeldTo = clock.Boot().Now()
+	if err := errors.Join(err, p.Release()); err != nil {
+		return err
+	}
+	// A line from before the hold may still have been in the pipe.
+	r.TookEffect = heard.Before(held.Add(d / 2))
+	return in.Fleet.Settle(ctx)
+}

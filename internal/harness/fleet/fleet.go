@@ -1,0 +1,299 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/namespace"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// Fleet is node processes that come and go: places a, b, c.., each with the process
+// that stands there now, and all that ever stood there.
+type Fleet struct {
+	Dir      string
+	Counters int
+	Shards   int
+	Every    time.Duration
+	// Replicas is how many processes keep each count.
+	Replicas int
+	// StateBytes is how large each count's state is made.
+	StateBytes int
+	// Version counts restarts when nodes announce an app version (--app-version), else 0.
+	Version int
+
+	// Registers is how many replicated registers they use.
+	Registers int
+	// Files: each place has a directory for the files of its processes. Disks: each
+	// directory is a small disk.
+	Files, Disks bool
+	// mounted are the directories over which a disk is mounted.
+	mounted []string
+	// Ahead is how far the wall clock of each place is set ahead.
+	Ahead []time.Duration
+
+	// Wall cuts the processes off from each other, nil in runs without cuts.
+	Wall *namespace.Wall
+
+	// List holds an address of each place at first: the contact points of all processes.
+	List []string
+
+	// minMembers is what the first processes wait for before a counter is placed.
+	minMembers int
+
+	Now []*Process // nil while no process runs at the place
+	all []*Process
+}
+
+// PlaceName returns the name of the i-th place.
+func PlaceName(i int) string { return string(rune('a' + i)) }
+
+// AnyPort is where a process of a place listens when its port does not matter.
+func (f *Fleet) AnyPort(i int) string { return net.JoinHostPort(f.host(i), "0") }
+
+func (f *Fleet) host(i int) string {
+	if f.Wall != nil {
+		return namespace.PlaceHost(i)
+	}
+	return "127.0.0.1"
+}
+
+// Start starts a process at a place.
+// The process joins the running processes, or forms the cluster with the rest of the list.
+// It listens at listen; port 0 means any port.
+func (f *Fleet) Start(i int, listen string) (*Process, error) {
+	args := []string{"--load-counters", strconv.Itoa(f.Counters), "--shards", strconv.Itoa(f.Shards), "--load-every", f.Every.String()}
+	if f.Replicas > 0 {
+		args = append(args, "--replicas", strconv.Itoa(f.Replicas))
+	}
+	if f.StateBytes > 0 {
+		args = append(args, "--state-bytes", strconv.Itoa(f.StateBytes))
+	}
+	if f.minMembers > 0 {
+		args = append(args, "--min-members", strconv.Itoa(f.minMembers))
+	}
+	if f.Registers > 0 {
+		args = append(args, "--load-registers", strconv.Itoa(f.Registers), "--wall-offset", f.Ahead[i].String())
+	}
+	if f.Files {
+		args = append(args, "--data-dir", f.DataDir(i))
+	}
+	if f.Version > 0 {
+		args = append(args, "--app-version", strconv.Itoa(f.Version))
+	}
+	contacts := slices.Clone(f.List)
+	for _, p := range f.Now {
+		if p == nil {
+			continue
+		}
+		// The list names the first addresses, which some processes have left since.
+		if r, _ := p.Snapshot(); !slices.Contains(contacts, r.Listen) {
+			contacts = append(contacts, r.Listen)
+		}
+	}
+	args = append(args, "--join", strings.Join(contacts, ","))
+	file := filepath.Join(f.Dir, fmt.Sprintf("%s.%d.history", PlaceName(i), len(f.all)))
+	p, err := Start(PlaceName(i), file, listen, func(cmd *exec.Cmd) {
+		if f.Wall != nil {
+			f.Wall.Behind(cmd, i)
+		}
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	f.Now[i], f.all = p, append(f.all, p)
+	return p, nil
+}
+
+// Up starts the whole fleet, one after the other.
+func (f *Fleet) Up(ctx context.Context, nodes int) error {
+	f.Now, f.minMembers, f.Ahead = make([]*Process, nodes), nodes, make([]time.Duration, nodes)
+	if err := f.makeDirs(nodes); err != nil {
+		return err
+	}
+	hosts := make([]string, nodes)
+	for i := range hosts {
+		hosts[i] = f.host(i)
+	}
+	var err error
+	if f.List, err = FreeAddrs(hosts...); err != nil {
+		return err
+	}
+	for i := range nodes {
+		p, err := f.Start(i, f.List[i])
+		if err != nil {
+			return err
+		}
+		if err := p.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	f.minMembers = 0
+	return f.Settle(ctx)
+}
+
+// Size returns the number of places.
+func (f *Fleet) Size() int { return len(f.Now) }
+
+// Living returns the places where a process stands.
+func (f *Fleet) Living() []int {
+	var out []int
+	for i, p := range f.Now {
+		if p != nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Settle waits until every process has reported a lease and exactly the living members.
+// Reports from before the call do not count.
+func (f *Fleet) Settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, SettlePatience)
+	defer cancel()
+	since := time.Now()
+	living := f.Living()
+	for {
+		settled := true
+		for _, i := range living {
+			p := f.Now[i]
+			select {
+			case <-p.Gone:
+				return p.Failure()
+			default:
+			}
+			r, _ := p.Snapshot()
+			settled = settled && r.Members == len(living) && r.Lease && p.LastHeard().After(since)
+		}
+		if settled {
+			return nil
+		}
+		if err := harness.Pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting until all of %d nodes see each other: %w\n%s", len(living), err, f.describe())
+		}
+	}
+}
+
+// describe returns the last report and the log of each process.
+func (f *Fleet) describe() string {
+	out := ""
+	for _, i := range f.Living() {
+		p := f.Now[i]
+		r, _ := p.Snapshot()
+		out += fmt.Sprintf("%s: %+v\n%s", p.Name, r, p.stderr.String())
+	}
+	return out
+}
+
+// End ends every process that still runs.
+func (f *Fleet) End() {
+	for _, p := range f.all {
+		if p.waitedFor() {
+			continue
+		}
+		// Gone meanwhile, or never held: both are as good.
+		_ = p.Release()
+		p.Stop(5 * time.Second)
+	}
+	for _, dir := range f.mounted {
+		_ = namespace.UnmountDisk(dir) // the namespace's end unmounts it, too
+	}
+	f.mounted = nil
+}
+
+// Records reads the histories of all processes there ever were.
+func (f *Fleet) Records() ([]history.Record, error) {
+	var out []history.Record
+	for _, p := range f.all {
+		h, err := history.Read(p.History)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h...)
+	}
+	return out, nil
+}
+
+// Totals sums what the callers of all processes saw.
+func (f *Fleet) Totals() harness.Totals {
+	var t harness.Totals
+	for _, p := range f.all {
+		r, _ := p.Snapshot()
+		t.Add(r.Load)
+	}
+	return t
+}
+
+// Grow starts one more process.
+func (f *Fleet) Grow(ctx context.Context) error {
+	i := len(f.Now)
+	f.Now = append(f.Now, nil)
+	p, err := f.Start(i, f.AnyPort(i))
+	if err != nil {
+		return err
+	}
+	if err := p.WaitReady(ctx); err != nil {
+		return err
+	}
+	return f.Settle(ctx)
+}
+
+// Even waits until no process has more than one shard more than another.
+func (f *Fleet) Even(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, SettlePatience)
+	defer cancel()
+	for {
+		least, most, _ := Spread(f, func(r harness.Report) int { return r.Shards })
+		if most-least <= 1 {
+			return nil
+		}
+		if err := harness.Pause(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting until shards are even, now %d to %d: %w\n%s", least, most, err, f.describe())
+		}
+	}
+}
+
+// Spread returns the least, the most and the sum of what the nodes report.
+func Spread(f *Fleet, of func(harness.Report) int) (least, most, all int) {
+	for i, p := range f.Now {
+		r, _ := p.Snapshot()
+		n := of(r)
+		if all += n; i == 0 {
+			least = n
+		}
+		least, most = min(least, n), max(most, n)
+	}
+	return least, most, all
+}
+
+// makeDirs makes the directories of all places.
+func (f *Fleet) makeDirs(nodes int) error {
+	if !f.Files {
+		return nil
+	}
+	for i := range nodes {
+		if err := os.Mkdir(f.DataDir(i), 0o777); err != nil {
+			return err
+		}
+		if !f.Disks {
+			continue
+		}
+		if err := namespace.MountDisk(f.DataDir(i), diskBytes); err != nil {
+			return err
+		}
+		f.mounted = append(f.mounted, f.DataDir(i))
+	}
+	return nil
+}
+
+// DataDir is where the processes of a place keep their files, one after the other.
+func (f *Fleet) DataDir(i int) string { return filepath.Join(f.Dir, "data-"+PlaceName(i)) }

@@ -1,0 +1,163 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// Callers asks counters again and again: one caller per counter, which retries
+// until it has an answer or its patience ends.
+type Callers struct {
+	Counters int
+	// Every is the time between two asks of one counter by any process. The members take
+	// turns, by the clock that all processes of a machine share. So each counter is asked
+	// in every period, and a counter without an answer did not answer.
+	Every time.Duration
+	// Turn is this member's place among so many.
+	Turn func() (place, of int)
+	// Leaving is true once the node drains: nothing new is asked then.
+	Leaving func() bool
+	Ask     func(ctx context.Context, id string) (total uint64, err error)
+	// Tell sends the number-th message to a counter, and waits for no answer.
+	Tell    func(ctx context.Context, id string, number uint64) error
+	Reason  func(error) string
+	Node    func() uint64
+	Clock   clock.Clock
+	History *history.Writer
+
+	asked, answered, gaveUp atomic.Uint64
+	mu                      sync.Mutex
+	tries                   map[string]uint64
+}
+
+const (
+	// AttemptPatience ends an attempt that hangs; the caller tries again.
+	AttemptPatience = 2 * time.Second
+	// CallerPatience ends a request: its caller gives up.
+	CallerPatience = 10 * time.Second
+	// retryAfter is the pause before an attempt that follows a failed one.
+	retryAfter = 5 * time.Millisecond
+)
+
+// CounterID returns the id of the i-th counter.
+func CounterID(i int) string { return fmt.Sprintf("counter-%d", i) }
+
+// Run asks until ctx ends or the node drains, and returns when the last caller has
+// its answer.
+func (l *Callers) Run(ctx context.Context) {
+	var callers sync.WaitGroup
+	for i := range l.Counters {
+		callers.Go(func() { l.caller(ctx, i) })
+	}
+	for i := range min(l.Counters, toldCounters) {
+		callers.Go(func() { l.teller(ctx, i) })
+	}
+	callers.Wait()
+}
+
+func (l *Callers) caller(ctx context.Context, i int) {
+	for ctx.Err() == nil {
+		if harness.Pause(ctx, l.untilTurn(i)) != nil || l.Leaving() {
+			return
+		}
+		l.request(ctx, i)
+	}
+}
+
+const (
+	// toldCounters is how many counters get numbered messages from each process, so that
+	// their order can be checked.
+	toldCounters = 4
+	tellPatience = 100 * time.Millisecond
+)
+
+// teller sends numbered messages to a counter until ctx ends or the node drains.
+// It skips a message that cannot be sent: gaps are allowed, inversions are not.
+func (l *Callers) teller(ctx context.Context, i int) {
+	for number := uint64(1); harness.Pause(ctx, l.Every/2) == nil && !l.Leaving(); number++ {
+		attempt, done := context.WithTimeout(ctx, tellPatience)
+		err := l.Tell(attempt, CounterID(i), number)
+		done()
+		if ctx.Err() != nil || l.Leaving() {
+			return // the process ends, and the message with it
+		}
+		if err != nil {
+			l.Tried(fmt.Errorf("tell: %w", err))
+		}
+	}
+}
+
+// untilTurn returns how long it is to this member's next turn at a counter. The turns of
+// the counters lie between each other.
+func (l *Callers) untilTurn(counter int) time.Duration {
+	place, of := l.Turn()
+	round := l.Every * time.Duration(max(of, 1))
+	at := l.Every*time.Duration(place) + l.Every*time.Duration(counter)/time.Duration(l.Counters)
+	since := (time.Duration(l.Clock.Now()) - at) % round
+	return round - (since+round)%round
+}
+
+// request is one request of one caller, with its retries.
+func (l *Callers) request(ctx context.Context, i int) {
+	l.asked.Add(1)
+	start := l.Clock.Now()
+	r := history.Record{Op: history.Asked, Entity: uint32(i), Node: l.Node(), Start: start}
+	l.History.Write(r)
+	r.Op = history.Failed
+	patience, cancel := context.WithTimeout(context.Background(), CallerPatience)
+	defer cancel()
+	for {
+		attempt, done := context.WithTimeout(patience, AttemptPatience)
+		total, err := l.Ask(attempt, CounterID(i))
+		done()
+		if err == nil {
+			r.Op, r.Value = history.Answered, total
+			break
+		}
+		l.Tried(err)
+		if ctx.Err() != nil || l.Leaving() {
+			return // the process ends; the caller has not given up
+		}
+		if harness.Pause(patience, retryAfter) != nil {
+			break
+		}
+	}
+	r.Node, r.End = l.Node(), l.Clock.Now()
+	l.History.Write(r)
+	if r.Op == history.Answered {
+		l.answered.Add(1)
+		return
+	}
+	l.gaveUp.Add(1)
+}
+
+// Tried counts a failed attempt.
+func (l *Callers) Tried(err error) {
+	reason := l.Reason(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		reason = "deadline"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tries == nil {
+		l.tries = map[string]uint64{}
+	}
+	l.tries[reason]++
+}
+
+// Totals returns the counts so far.
+func (l *Callers) Totals() harness.Totals {
+	l.mu.Lock()
+	tries := maps.Clone(l.tries)
+	l.mu.Unlock()
+	return harness.Totals{Asked: l.asked.Load(), Answered: l.answered.Load(), GaveUp: l.gaveUp.Load(), Tries: tries}
+}

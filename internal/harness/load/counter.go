@@ -1,0 +1,97 @@
+package load
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// Add is the request of a counter: by how much to raise it, 0 to read it.
+type Add struct {
+	N uint64 `msgpack:"n" json:"n"`
+	// Number and From are set by the load's messages without an answer: the Number-th
+	// that the process From has sent to the counter.
+	Number uint64 `msgpack:"number,omitempty" json:"-"`
+	From   uint64 `msgpack:"from,omitempty" json:"-"`
+	// Sent is when the load sent this request, on the clock that all processes of a machine
+	// share.
+	Sent clock.Instant `msgpack:"sent,omitempty" json:"-"`
+}
+
+// Total is the response of a counter.
+type Total struct {
+	Total uint64 `msgpack:"total" json:"total"`
+	// Node and Term and Seq tell which instance answered.
+	Node string `msgpack:"node" json:"node"`
+	Term string `msgpack:"term" json:"term"`
+	Seq  uint64 `msgpack:"seq" json:"seq"`
+}
+
+// Counter is the entity of the node command: a number in memory. It goes with its
+// shard when that moves in order, and starts at zero again when its host is killed.
+type Counter struct {
+	Entity  uint32
+	Node    uint64
+	Name    string
+	sum     uint64
+	Clock   clock.Clock
+	History *history.Writer // nil without --history
+	// StateBytes is the least size of its state.
+	StateBytes int
+}
+
+// Handle raises the counter. It writes its record before the answer leaves.
+func (c *Counter) Handle(ctx *sharding.Context, req Add) (Total, error) {
+	token := ctx.Token()
+	if req.Number > 0 {
+		c.record(history.Record{
+			Op: history.Told, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
+			Sender: req.From, Value: req.Number, Start: c.Clock.Now(),
+		})
+		return Total{}, nil
+	}
+	r := history.Record{
+		Op: history.HandlerStarted, Entity: c.Entity, Node: c.Node,
+		Term: uint64(token.Term), Seq: token.Seq, Start: c.Clock.Now(), Sent: req.Sent,
+	}
+	c.record(r)
+	c.sum += req.N
+	r.Op, r.Value, r.End = history.Handled, c.sum, c.Clock.Now()
+	c.record(r)
+	return Total{Total: c.sum, Node: c.Name, Term: token.Term.String(), Seq: token.Seq}, nil
+}
+
+// Snapshot gives the number to the next home.
+func (c *Counter) Snapshot(*sharding.Context) ([]byte, error) {
+	state := strconv.AppendUint(make([]byte, 0, c.StateBytes), c.sum, 10)
+	for len(state) < c.StateBytes {
+		state = append(state, ' ')
+	}
+	return state, nil
+}
+
+// Restore sets the number at the next home.
+func (c *Counter) Restore(_ *sharding.Context, state []byte) (err error) {
+	c.sum, err = strconv.ParseUint(string(bytes.TrimRight(state, " ")), 10, 64)
+	return err
+}
+
+func (c *Counter) record(r history.Record) {
+	if c.History != nil {
+		c.History.Write(r)
+	}
+}
+
+// EntityNumber returns the number in an id of the form counter-17; ok is false for any other id.
+func EntityNumber(id string) (number uint32, ok bool) {
+	digits, ok := strings.CutPrefix(id, "counter-")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(n), err == nil
+}

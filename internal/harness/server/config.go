@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+)
+
+// Config holds the settings of `peerage node`.
+type Config struct {
+	// Node holds the settings that have a flag of their own name.
+	Node peerage.Config
+	HTTP string
+	// HTTPHosts are host names that HTTP requests may use. InsecureHTTP allows an
+	// address other than loopback.
+	HTTPHosts    []string
+	InsecureHTTP bool
+	// Certificates are used if any of their files is named, KeysFile if it is.
+	Certificates peerage.CertificateFiles
+	KeysFile     string
+	Shards       int
+	// MinMembers is how many nodes must be there before the first shard is placed.
+	MinMembers int
+	// Replicas is how many nodes hold each count, 0 for the counter's home alone.
+	Replicas int
+	// StateBytes is how large each count's state is at least.
+	StateBytes int
+	LameDuck   time.Duration
+	Log        string
+
+	PrintAddresses bool
+	PrintStats     time.Duration
+	History        string
+	LoadCounters   int
+	LoadEvery      time.Duration
+	LoadRegisters  int
+
+	// DataDir is where the node keeps its files, "" for none.
+	DataDir string
+	// WallAhead is how far its wall clock is set ahead at first, wall the clock itself.
+	WallAhead time.Duration
+	wall      clock.Wall
+
+	// Force returns a context that ends when the operator asks a second time: stopping then
+	// ends immediately.
+	Force func() (context.Context, context.CancelFunc)
+}
+
+// secure reads what the security flags name.
+func (c *Config) secure() (files *peerage.CertificateFiles, err error) {
+	if err := checkHTTPAddr(c.HTTP, c.InsecureHTTP); err != nil {
+		return nil, err
+	}
+	if c.KeysFile != "" {
+		if c.Node.SecretKeys, err = readSecretKeys(c.KeysFile); err != nil {
+			return nil, fmt.Errorf("--secret-keys: %w", err)
+		}
+	}
+	if c.Certificates == (peerage.CertificateFiles{}) {
+		return nil, nil
+	}
+	return &c.Certificates, nil
+}
+
+// Command executes a line of standard input. It ignores unknown lines.
+func (c *Config) Command(line string) {
+	if d, err := time.ParseDuration(strings.TrimPrefix(line, harness.WallOffset)); err == nil {
+		c.wall.Set(d)
+	}
+}

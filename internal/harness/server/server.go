@@ -1,0 +1,234 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/load"
+	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// server is a running `peerage node`.
+type server struct {
+	cfg      *Config
+	node     *peerage.Node
+	counters *sharding.Region[load.Add, load.Total]
+	registry *prometheus.Registry
+	log      *slog.Logger
+	history  *history.Writer
+	load     *load.Callers
+	dataLoad *load.Data
+}
+
+// Serve runs a node until ctx ends, and then stops it in order.
+func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Log)); err != nil {
+		return fmt.Errorf("--log is %q: choose debug, info, warn or error", cfg.Log)
+	}
+	s := &server{
+		cfg: cfg, registry: prometheus.NewRegistry(),
+		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+	}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if cfg.History != "" {
+		if s.history, err = history.Create(cfg.History); err != nil {
+			return fmt.Errorf("--history: %w", err)
+		}
+		defer func() { err = errors.Join(err, s.history.Close()) }()
+	}
+	files, err := cfg.secure()
+	if err != nil {
+		return err
+	}
+	web, err := net.Listen("tcp", cfg.HTTP)
+	if err != nil {
+		return fmt.Errorf("--http %s: %w", cfg.HTTP, err)
+	}
+	defer web.Close()
+	if err := s.start(ctx, files); err != nil {
+		return err
+	}
+	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry}).handler(), cfg.HTTPHosts))
+	go func() {
+		if err := front.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the HTTP API has ended; the node keeps running without it; restart the process", "err", err)
+		}
+	}()
+	defer front.Close()
+	return s.serve(ctx, web.Addr().String(), stdout)
+}
+
+func (s *server) start(ctx context.Context, files *peerage.CertificateFiles) error {
+	boot := clock.Boot()
+	var err error
+	cfg := s.cfg.Node
+	cfg.CertificateFiles, cfg.LameDuck, cfg.Logger, cfg.Registerer = files, s.cfg.LameDuck, s.log, s.registry
+	s.cfg.wall.Set(s.cfg.WallAhead)
+	cfg.WallClock = s.cfg.wall.Now
+	if s.cfg.DataDir != "" {
+		cfg.DataDir, cfg.Data = s.cfg.DataDir, map[string]peerage.DataConfig{"": {Durable: []string{load.DurablePrefix}}}
+	}
+	if s.node, err = peerage.New(cfg); err != nil {
+		return err
+	}
+	s.counters, err = sharding.Register(s.node.Registry(), sharding.Type[load.Add, load.Total]{
+		Name: "counter", Shards: s.cfg.Shards, MinMembers: s.cfg.MinMembers, State: sharding.Replicated{Replicas: s.cfg.Replicas},
+		New: func(id string) sharding.Entity[load.Add, load.Total] {
+			self := s.node.Self()
+			number, ours := load.EntityNumber(id)
+			c := &load.Counter{Entity: number, Node: uint64(self.ID), Name: self.Name, Clock: boot, StateBytes: s.cfg.StateBytes}
+			if ours {
+				c.History = s.history
+			}
+			return c
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.prepareLoad(boot); err != nil {
+		return err
+	}
+	return s.node.Start(ctx)
+}
+
+// prepareLoad sets up what the node asks for by itself.
+func (s *server) prepareLoad(boot clock.Clock) error {
+	if (s.cfg.LoadCounters > 0 || s.cfg.LoadRegisters > 0) && s.history == nil {
+		return errors.New("--load-counters and --load-registers need --history")
+	}
+	process := rand.Uint64()
+	caller := func() uint64 { return uint64(s.node.Self().ID) }
+	if s.cfg.LoadCounters > 0 {
+		s.load = &load.Callers{
+			Counters: s.cfg.LoadCounters, Every: s.cfg.LoadEvery,
+			Turn: s.turn, Leaving: s.node.Draining,
+			Ask: func(ctx context.Context, id string) (uint64, error) {
+				t, err := s.counters.Ask(ctx, id, load.Add{N: 1, Sent: boot.Now()})
+				return t.Total, err
+			},
+			Tell: func(ctx context.Context, id string, number uint64) error {
+				return s.counters.Tell(ctx, id, load.Add{Number: number, From: process})
+			},
+			Reason: load.ReasonOf, Node: caller, Clock: boot, History: s.history,
+		}
+	}
+	if s.cfg.LoadRegisters > 0 {
+		if s.load == nil {
+			return errors.New("--load-registers needs --load-counters")
+		}
+		s.dataLoad = &load.Data{
+			Registers: s.cfg.LoadRegisters, Durable: s.cfg.DataDir != "", Data: s.node.Data(""), Process: process,
+			Turn: s.turn, Leaving: s.node.Draining, Node: caller, Clock: boot,
+			History: s.history, Path: s.cfg.History, Tried: s.load.Tried,
+		}
+	}
+	return nil
+}
+
+// serve runs until ctx ends, then stops the node in order. The HTTP API answers
+// until the node is out, and requests that wait then have their answers first.
+func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error {
+	if s.cfg.PrintAddresses {
+		if err := harness.WriteReport(stdout, s.report("ready", s.node.Self().Addr, web)); err != nil {
+			return err
+		}
+	}
+	s.log.Info("serving", "node", s.node.Self().ID, "name", s.node.Self().Name, "listen", s.node.Self().Addr, "http", web)
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		var loads sync.WaitGroup
+		defer loads.Wait()
+		if s.load != nil {
+			loads.Go(func() { s.load.Run(ctx) })
+		}
+		if s.dataLoad != nil {
+			loads.Go(func() { s.dataLoad.Run(ctx) })
+		}
+	}()
+	s.printStats(ctx, stdout)
+	<-loaded
+	return s.stop(stdout)
+}
+
+func (s *server) stop(stdout io.Writer) error {
+	again, unhook := s.cfg.Force()
+	defer unhook()
+	stop, cancel := context.WithTimeout(again, s.cfg.LameDuck+harness.StopPatience)
+	defer cancel()
+	began := time.Now()
+	err := s.node.Shutdown(stop)
+	s.log.Info("stopped", "took", time.Since(began), "err", err)
+	if s.cfg.PrintStats > 0 {
+		err = errors.Join(err, harness.WriteReport(stdout, s.report("stats", "", "")))
+	}
+	return err
+}
+
+// printStats writes statistics as often as asked for, and returns when ctx ends.
+func (s *server) printStats(ctx context.Context, stdout io.Writer) {
+	if s.cfg.PrintStats <= 0 {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(s.cfg.PrintStats)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := harness.WriteReport(stdout, s.report("stats", "", "")); err != nil {
+				s.log.Error("cannot write statistics to standard output; check its reader", "err", err)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turn returns this node's place among the members.
+func (s *server) turn() (place, of int) {
+	v := s.node.View()
+	if v == nil {
+		return 0, 0
+	}
+	self := s.node.Self().ID
+	return slices.IndexFunc(v.Members, func(m gossip.Member) bool { return m.ID == self }), len(v.Members)
+}
+
+func (s *server) report(kind, listen, web string) harness.Report {
+	self := s.node.Self()
+	r := harness.Report{
+		Kind: kind, Name: self.Name, Node: self.ID.String(), Listen: listen, HTTP: web,
+		Lease: s.node.LeaseValid(), WallMillis: s.cfg.wall.Now().UnixMilli(),
+	}
+	if v := s.node.View(); v != nil {
+		r.Members, r.Epoch, r.Generation = len(v.Members), v.Epoch.String(), v.Epoch.Generation()
+	}
+	r.Leader = s.node.Lease().Leader
+	st := s.counters.Stats()
+	r.Shards, r.Entities = st.Shards, st.Entities
+	if s.load != nil {
+		r.Load = s.load.Totals()
+	}
+	return r
+}

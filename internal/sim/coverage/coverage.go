@@ -1,0 +1,197 @@
+// Package coverage has the rare states that a long campaign of the simulator must have seen.
+// Without them a campaign without failures proves little.
+package coverage
+
+// Mark names a rare state. Marks of parts that a configuration switches off do not count for
+// a campaign.
+type Mark int
+
+const (
+	QuorumLost Mark = iota
+	QuorumRegained
+	Emergency
+	Carried
+	HalfQuorum
+	LeaseLapsed
+	LeaseResumed
+	PauseLapsed
+	RemovedSilent
+	RemovedDead
+	Left
+	Rejoined
+	Reformed
+	SoleSurvivor
+	Burst
+	OtherNode
+	QueueFull
+	OneWay
+	Reject
+	WrongEvidence
+	Stranger
+	DriftBeyond
+	Abandoned
+	RestartAll
+	Operator
+	BufferFull
+	Misrouted
+	Forced
+	Drained
+	Move
+	MoveCancelled
+	Claim
+	ClaimStale
+	StillServed
+	WriteUnknown
+	Yield
+	StaleTerm
+	StaleToken
+	Held
+	Fenced
+	LogCut
+	ReadRepair
+	Descend
+	Circles
+	StateSent
+	StateArrived
+	StateLost
+	ReplyLate
+	AskExpired
+	Strike
+	RaiseAimed
+	RemovalAimed
+	Proxy
+	SecondRole
+	Policy
+	Declined
+	Promised
+	LateFenced
+	WallJump
+	Met
+	Yielded
+	Absorbed
+	DiskFails
+	Restored
+	WordsKept
+	Corrupted
+	Blocked
+	Ring
+	ClockJump
+	RegisterRead
+	HeldUp
+	GateClosed
+	SentAgain
+	WindowShrunk
+	Parked
+	Withdrawn
+	// End is the number of marks.
+	End
+)
+
+var names = [...]string{
+	QuorumLost:     "quorum lost",
+	QuorumRegained: "quorum regained",
+	Emergency:      "emergency takeover",
+	Carried:        "attempt carried",
+	HalfQuorum:     "exactly half decided",
+	LeaseLapsed:    "lease lapsed",
+	LeaseResumed:   "lease resumed",
+	PauseLapsed:    "lease ended by pause",
+	RemovedSilent:  "removed for silence",
+	RemovedDead:    "removed as proven dead",
+	Left:           "left in order",
+	Rejoined:       "rejoined as new incarnation",
+	Reformed:       "formed again",
+	SoleSurvivor:   "sole survivor went on",
+	Burst:          "aimed burst",
+	OtherNode:      "other node at address",
+	QueueFull:      "send queue full",
+	OneWay:         "one-way partition",
+	Reject:         "rejecting partition",
+	WrongEvidence:  "proof of a living process",
+	Stranger:       "stranger speaks",
+	DriftBeyond:    "drift beyond bound",
+	Abandoned:      "instances abandoned",
+	RestartAll:     "restart of all",
+	Circles:        "view core drove in circles",
+	Operator:       "stranded until restarted",
+	BufferFull:     "buffer full",
+	Misrouted:      "message refused by a node that is not the home",
+	Forced:         "shard stopped by force",
+	Drained:        "drained",
+	Move:           "move begun",
+	MoveCancelled:  "move cancelled",
+	Claim:          "claim adopted in census",
+	ClaimStale:     "stale claim ignored",
+	StillServed:    "shard still served after a cancel",
+	WriteUnknown:   "write outcome unknown",
+	Yield:          "coordinator asks for a lease to end",
+	StaleTerm:      "stale term refused",
+	StaleToken:     "stale token refused",
+	Held:           "order held for a later view",
+	Fenced:         "fence refused",
+	LogCut:         "delta log cut",
+	ReadRepair:     "read repair",
+	Descend:        "digests differ",
+	StateSent:      "states sent to a new home",
+	StateArrived:   "state arrived",
+	StateLost:      "state lost with a process",
+	ReplyLate:      "reply to an ask that is over",
+	AskExpired:     "ask not begun, its asker has given up",
+	Strike:         "fault aimed at a move",
+	RaiseAimed:     "fault aimed at new voters",
+	RemovalAimed:   "fault aimed at a removal",
+	Proxy:          "a proxy was served",
+	SecondRole:     "two roles served",
+	Policy:         "another partition policy",
+	Declined:       "office declined",
+	Promised:       "type registered in the view of a promise to decline",
+	LateFenced:     "connection fenced",
+	WallJump:       "wall clock set",
+	Met:            "clusters of one name met",
+	Yielded:        "cluster yielded to another",
+	Absorbed:       "node of another cluster taken in",
+	DiskFails:      "disk failed",
+	Restored:       "durable keys read from a file",
+	Corrupted:      "frame damaged",
+	Blocked:        "handler blocked",
+	Ring:           "each host reaches its two neighbours in a ring",
+	ClockJump:      "clock of stamps set",
+	RegisterRead:   "register read",
+	HeldUp:         "caller waits for a grant",
+	GateClosed:     "senders stopped for an entity",
+	SentAgain:      "refused message sent again",
+	WindowShrunk:   "idle window shrunk",
+	Parked:         "message waits for its mailbox",
+	Withdrawn:      "caller gave up waiting for room",
+	WordsKept:      "all durable words are there in the end",
+}
+
+// String returns the mark's name.
+func (m Mark) String() string { return names[m] }
+
+// IsRare reports whether only campaigns of tens of thousands of seeds must have seen a mark: two
+// thousand seeds see it a few times at best.
+func (m Mark) IsRare() bool {
+	switch m {
+	case ClaimStale, StillServed, StaleTerm, Circles, Fenced, LogCut, Forced:
+		return true
+	}
+	return false
+}
+
+// Counter counts the rare states that one run has seen.
+type Counter struct{ hits [End]int }
+
+// Hit counts a rare state.
+func (c *Counter) Hit(m Mark) { c.hits[m]++ }
+
+// Counts returns the counts of the states that were seen, by name.
+func (c *Counter) Counts() map[string]int {
+	counts := map[string]int{}
+	for m, n := range c.hits {
+		if n > 0 {
+			counts[Mark(m).String()] = n
+		}
+	}
+	return counts
+}

@@ -1,0 +1,118 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+)
+
+func newTestRun() *run.Run {
+	r := run.New(&seed.Options{})
+	r.Config = seed.Config{Lease: time.Second, Evidence: gossip.EvidenceFull}
+	return r
+}
+
+func TestLeasesAreAnnouncedWhenTheyTurn(t *testing.T) {
+	r := newTestRun()
+	p := &process.Process{Run: r, Thread: virtual.NewThread(&r.Time), Clock: virtual.NewClock(1000, 0)}
+	var turns []bool
+	l := lease{p: p, onTurn: func(valid bool) { turns = append(turns, valid) }}
+	until := func(d time.Duration) view.Lease { return view.Lease{Until: clock.Instant(1000).Add(d)} }
+	l.setHeld(until(time.Second))
+	l.setHeld(until(2 * time.Second)) // renewed
+	r.Until(virtual.Instant(1500 * time.Millisecond))
+	if !slices.Equal(turns, []bool{true}) || !l.isValid() {
+		t.Fatalf("turned %v before the end", turns)
+	}
+	r.Until(virtual.Instant(3 * time.Second))
+	if !slices.Equal(turns, []bool{true, false}) || l.trueEnd() != virtual.Instant(2*time.Second) {
+		t.Fatalf("turned %v by the end %d", turns, l.trueEnd())
+	}
+	l.setHeld(until(2500 * time.Millisecond)) // given too late
+	if l.window != virtual.Instant(2*time.Second) {
+		t.Errorf("a lease that was never valid moves the window to %d", l.window)
+	}
+	l.holds++
+	l.setHeld(until(time.Minute))
+	if l.isValid() || len(turns) != 2 {
+		t.Errorf("a lease that is held back is valid, turned %v", turns)
+	}
+	l.endHold()
+	if !l.isValid() || !slices.Equal(turns, []bool{true, false, true}) {
+		t.Errorf("turned %v after the hold", turns)
+	}
+}
+
+func TestIsolationEndsWithADeadView(t *testing.T) {
+	i := isolation{lostSince: virtual.Never, deadSince: virtual.Never}
+	at := func(d time.Duration) virtual.Instant { return virtual.Instant(d) }
+	yes, no := func() bool { return true }, func() bool { return false }
+	for _, step := range []struct {
+		at    time.Duration
+		lease bool
+		dead  func() bool
+		over  bool
+	}{
+		{0, true, yes, false},
+		{time.Second, false, no, false},
+		{10 * time.Second, false, yes, false},
+		{12 * time.Second, false, no, false}, // one is back: the time starts anew
+		{13 * time.Second, false, yes, false},
+		{13*time.Second + ReformAfter, false, yes, false},
+		{14*time.Second + ReformAfter, false, yes, true},
+	} {
+		if over := i.update(at(step.at), step.lease, step.dead); over != step.over {
+			t.Errorf("at %v: over %v", step.at, over)
+		}
+	}
+	if got := i.lasts(at(21 * time.Second)); got != 20*time.Second {
+		t.Errorf("isolated for %v", got)
+	}
+}
+
+// TestDecisionsNeedQuorums: a view is decided by quorums of its base and of itself. Only a new
+// generation may count members that are dead.
+func TestDecisionsNeedQuorums(t *testing.T) {
+	members := func(ids ...gossip.NodeID) (all []gossip.Member) {
+		for _, id := range ids {
+			all = append(all, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
+		}
+		return all
+	}
+	first := gossip.FirstEpoch(1)
+	base := &gossip.View{Cluster: 1, Epoch: first, Members: members(1, 2, 3)}
+	next := &gossip.View{Cluster: 1, Epoch: first + 1, Members: members(1, 2)}
+	takeover := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(2), Members: members(1)}
+	j := NewJudge(newTestRun(), func() {})
+	for name, c := range map[string]struct {
+		next *gossip.View
+		acks []gossip.NodeID
+		want bool
+	}{
+		"both":          {next, []gossip.NodeID{1, 2}, true},
+		"one of three":  {next, []gossip.NodeID{1}, false},
+		"not of itself": {next, []gossip.NodeID{2, 3}, false},
+		"alone":         {takeover, []gossip.NodeID{1}, true},
+	} {
+		acks := map[gossip.NodeID]bool{}
+		for _, id := range c.acks {
+			acks[id] = true
+		}
+		if got := j.isRightful(&attempt{base: base, next: c.next, leader: c.acks[0], acks: acks}); got != c.want {
+			t.Errorf("%s: decided %v", name, got)
+		}
+	}
+	p := &process.Process{Run: j.run, Thread: virtual.NewThread(&j.run.Time)}
+	j.drivers[3] = &Driver{p: p}
+	if j.isRightful(&attempt{base: base, next: takeover, leader: 1, acks: map[gossip.NodeID]bool{1: true}}) {
+		t.Error("a takeover is decided although a member lives that did not accept it")
+	}
+}

@@ -1,0 +1,87 @@
+package network
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/transport"
+)
+
+// Block is what a one-way path between two hosts does with packets.
+type Block uint8
+
+const (
+	// Open paths pass all packets.
+	Open Block = iota
+	// Drop paths lose all packets.
+	Drop
+	// Reject paths answer in the name of the destination that its port is closed.
+	Reject
+)
+
+// Frame is a message in flight. The simulator passes the values themselves: messages are
+// immutable, the codecs have tests of their own.
+type Frame struct {
+	Kind transport.Kind
+	Msg  any
+}
+
+// fabric is what packets travel on: the paths between hosts, and the power of machines.
+type fabric struct {
+	run      *run.Run
+	machines []machine
+	// apart reports whether nothing may pass between two hosts yet.
+	apart func(a, b int) bool
+}
+
+// machine is one host in the network: it keeps its address while processes come and go.
+type machine struct {
+	// down is a machine without power: nothing answers, not even a refusal.
+	down bool
+	// paths and latency are those to the other hosts.
+	paths   []Block
+	latency []time.Duration
+}
+
+func newFabric(r *run.Run, apart func(a, b int) bool) *fabric {
+	f := &fabric{run: r, machines: make([]machine, r.Config.Nodes), apart: apart}
+	for i := range f.machines {
+		m := &f.machines[i]
+		m.paths = make([]Block, len(f.machines))
+		m.latency = make([]time.Duration, len(f.machines))
+		for j := range m.latency {
+			m.latency[j] = r.Rand.Setup.Duration(50*time.Microsecond, r.Config.LatencyMax)
+		}
+	}
+	return f
+}
+
+// blockOf returns what happens to packets from one host to another.
+func (f *fabric) blockOf(from, to int) Block { return f.machines[from].paths[to] }
+
+// blocked returns the worse of the two paths between hosts.
+func (f *fabric) blocked(a, b int) Block { return max(f.blockOf(a, b), f.blockOf(b, a)) }
+
+// setPath changes one direction between two hosts, and reports whether it was another one.
+func (f *fabric) setPath(from, to int, b Block) (Block, bool) {
+	if b == Open && f.apart(from, to) {
+		b = Drop
+	}
+	if from == to || f.blockOf(from, to) == b {
+		return b, false
+	}
+	f.machines[from].paths[to] = b
+	return b, true
+}
+
+// drawLatency draws how long a packet takes.
+func (f *fabric) drawLatency(from, to int, class transport.Class) time.Duration {
+	base, r := f.machines[from].latency[to], f.run.Rand.Net
+	if r.IntN(64) == 0 {
+		return base + r.Duration(0, f.run.Config.Spike)
+	}
+	if class == transport.Bulk {
+		base += r.Duration(0, 5*time.Millisecond)
+	}
+	return base + time.Duration(r.Uint64()%uint64(base/2+1))
+}

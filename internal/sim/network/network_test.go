@@ -1,0 +1,179 @@
+package network
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+	"github.com/peerage-go/peerage/internal/transport"
+)
+
+// process records what its endpoint reports.
+type process struct {
+	*Endpoint
+	frames []any
+	events []transport.PeerEventType
+}
+
+func (p *process) Receive(_ gossip.NodeID, f Frame) { p.frames = append(p.frames, f.Msg) }
+
+func (p *process) PeerEvent(typ transport.PeerEventType, _ transport.Class, _, _ gossip.NodeID) {
+	p.events = append(p.events, typ)
+}
+
+// newTestNetwork returns a network of two hosts without random faults.
+func newTestNetwork() (*run.Run, *Network) {
+	r := run.New(&seed.Options{Nodes: 2})
+	r.Config = seed.Config{Nodes: 2, LatencyMax: time.Millisecond, Spike: time.Millisecond, QueueFramesMax: 4}
+	return r, New(r, func(int, int) bool { return false })
+}
+
+func attach(r *run.Run, n *Network, slot int, id gossip.NodeID, number, incarnation uint64) *process {
+	p := &process{}
+	p.Endpoint = n.Attach(Identity{Slot: slot, Node: id, Process: number, Incarnation: incarnation}, virtual.NewThread(&r.Time), p)
+	return p
+}
+
+func send(t *testing.T, p *process, to gossip.NodeID, msgs ...any) {
+	t.Helper()
+	for _, m := range msgs {
+		if err := p.Send(to, transport.Message, Frame{Kind: transport.KindEntity, Msg: m}); err != nil {
+			t.Fatalf("send %v: %v", m, err)
+		}
+	}
+}
+
+func TestFramesArriveInOrder(t *testing.T) {
+	r, n := newTestNetwork()
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	send(t, a, 2, "one", "two", "three", "four")
+	if err := a.Send(2, transport.Message, Frame{}); !errors.Is(err, transport.ErrQueueFull) {
+		t.Errorf("the fifth frame: %v, want %v", err, transport.ErrQueueFull)
+	}
+	if err := a.Send(3, transport.Message, Frame{}); !errors.Is(err, transport.ErrUnknownPeer) {
+		t.Errorf("to an unknown node: %v, want %v", err, transport.ErrUnknownPeer)
+	}
+	r.Until(virtual.Instant(time.Second))
+	if want := []any{"one", "two", "three", "four"}; !slices.Equal(b.frames, want) || n.Delivered() != 4 {
+		t.Errorf("received %v, want %v", b.frames, want)
+	}
+	if !slices.Equal(a.events, []transport.PeerEventType{transport.Connected}) || !slices.Equal(b.events, []transport.PeerEventType{transport.Accepted}) {
+		t.Errorf("events %v and %v", a.events, b.events)
+	}
+}
+
+// TestPathsThatDropStallConnections: frames wait for the path to open, and are lost when that
+// takes too long.
+func TestPathsThatDropStallConnections(t *testing.T) {
+	r, n := newTestNetwork()
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	send(t, a, 2, "one")
+	r.Until(virtual.Instant(time.Second))
+	n.SetBoth(0, 1, Drop)
+	send(t, a, 2, "two")
+	r.Until(r.Now().Add(500 * time.Millisecond))
+	n.SetBoth(0, 1, Open)
+	r.Until(r.Now().Add(time.Second))
+	if !slices.Equal(b.frames, []any{"one", "two"}) {
+		t.Fatalf("received %v after a short cut", b.frames)
+	}
+	n.CutOff(map[int]bool{0: true}, Drop, false)
+	send(t, a, 2, "three")
+	r.Until(r.Now().Add(5 * time.Second))
+	n.OpenAll()
+	r.Until(r.Now().Add(5 * time.Second))
+	if len(b.frames) != 2 || !slices.Contains(a.events, transport.Lost) {
+		t.Errorf("received %v after a long cut, events %v", b.frames, a.events)
+	}
+}
+
+func TestPathsThatRejectBreakConnections(t *testing.T) {
+	r, n := newTestNetwork()
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	send(t, a, 2, "one")
+	r.Until(virtual.Instant(time.Second))
+	n.SetPath(0, 1, Reject)
+	if !slices.Contains(a.events, transport.Lost) {
+		t.Fatalf("events %v: the connection stands", a.events)
+	}
+	a.events = nil
+	a.Dial(2)
+	r.Until(r.Now().Add(time.Second))
+	if !slices.Contains(a.events, transport.Refused) || len(b.frames) != 1 {
+		t.Errorf("events %v after a dial", a.events)
+	}
+	if refused, forged := a.PortClosed(2); refused || forged {
+		t.Error("a network that rejects answers as the peer's host")
+	}
+	n.OpenAll()
+	b.thread.End()
+	b.Detach()
+	if refused, _ := a.PortClosed(2); !refused || a.Living(2) {
+		t.Error("the port of a process that has ended is open")
+	}
+}
+
+// TestLaterIncarnationsFenceEarlierOnes: what an incarnation has sent does not count once the
+// next one is connected.
+func TestLaterIncarnationsFenceEarlierOnes(t *testing.T) {
+	r, n := newTestNetwork()
+	r.Config.LateBytes = true
+	first, b := attach(r, n, 0, 1, 7, 1), attach(r, n, 1, 2, 2, 1)
+	send(t, first, 2, "early")
+	r.Until(virtual.Instant(time.Second))
+	n.SetPath(0, 1, Drop)
+	send(t, first, 2, "late")
+	first.thread.End()
+	first.Detach() // its kernel still has the frame
+	next := attach(r, n, 0, 3, 7, 2)
+	n.SetPath(0, 1, Open)
+	send(t, next, 2, "next")
+	r.Until(r.Now().Add(10 * time.Second))
+	if slices.Contains(b.frames, "late") && slices.Index(b.frames, any("late")) > slices.Index(b.frames, any("next")) {
+		t.Errorf("received %v", b.frames)
+	}
+	if !slices.Contains(b.frames, "next") {
+		t.Errorf("received %v, without the frame of the next incarnation", b.frames)
+	}
+}
+
+func TestForgottenPeersAreNotReached(t *testing.T) {
+	r, n := newTestNetwork()
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	b.Forget(1)
+	send(t, a, 2, "one")
+	r.Until(virtual.Instant(time.Second))
+	if len(b.frames) > 0 || b.Reaches(1) {
+		t.Errorf("received %v of a peer that is forgotten", b.frames)
+	}
+	b.Close()
+	if a.Living(2) {
+		t.Error("a closed endpoint counts as living")
+	}
+}
+
+// TestWaitsForRoomEnd: a sender that finds a full queue is called when it is half empty.
+func TestWaitsForRoomEnd(t *testing.T) {
+	r, n := newTestNetwork()
+	a := attach(r, n, 0, 1, 1, 1)
+	attach(r, n, 1, 2, 2, 1)
+	send(t, a, 2, 1, 2, 3, 4)
+	room, known := 0, false
+	a.AwaitRoom(2, transport.Message, func(k bool) { room, known = room+1, k })
+	if room > 0 {
+		t.Fatal("a full queue has room")
+	}
+	r.Until(virtual.Instant(time.Second))
+	if room != 1 || !known {
+		t.Errorf("called %d times, peer known: %v", room, known)
+	}
+	a.AwaitRoom(9, transport.Message, func(k bool) { known = k })
+	if known {
+		t.Error("an unknown peer is known")
+	}
+}

@@ -1,0 +1,190 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Durable keys: in some runs the words of the client (words.go) are kept in a file of each
+// host, as the loop and disk of internal/replica do it: a step's changes are stored before its
+// messages and answers leave. A new process loads its host's file, so an acknowledged word
+// survives any crash, even of all hosts. Disks fail for a while, or for good. While a disk
+// fails, its host refuses the words; coordinators, whose keys need no disk, continue.
+
+// Disks are those of all hosts.
+type Disks struct {
+	run   *run.Run
+	facts Facts
+	hosts []hostDisk
+}
+
+// hostDisk is the disk of a host.
+type hostDisk struct {
+	// files are by store. fails: nothing can be stored.
+	files []file
+	fails bool
+}
+
+// file holds the durable state of one role on a host.
+type file struct {
+	items  map[string]replication.Item
+	memory replication.Memory
+}
+
+var errDisk = errors.New("the disk is full")
+
+// isDurable reports whether a key is kept in files.
+func (d *Disks) isDurable(key string) bool {
+	return key == keyWords
+}
+
+// PlanFailures has disks fail and work again until the run's faults end. In half of the runs
+// those that fail then go on failing.
+func (d *Disks) PlanFailures() {
+	if !d.run.Config.Disks {
+		return
+	}
+	r := d.run.Rand.Disk
+	d.run.After(r.Duration(0, 2*d.run.Config.DiskEvery), func() {
+		if d.run.Calm {
+			return
+		}
+		slot := r.IntN(len(d.hosts))
+		d.setFailing(slot, !d.hosts[slot].fails)
+		d.PlanFailures()
+	})
+}
+
+func (d *Disks) setFailing(slot int, fails bool) {
+	d.hosts[slot].fails = fails
+	d.run.Event(d.facts.LabelAt(slot), "disk fails", run.Number(fails), nil)
+	if fails {
+		d.run.Hit(coverage.DiskFails)
+	}
+}
+
+// EndFailures ends the failures of disks, or leaves them.
+func (d *Disks) EndFailures() {
+	if !d.run.Config.Disks || d.run.Rand.Disk.Coin() {
+		return
+	}
+	for slot := range d.hosts {
+		d.setFailing(slot, false)
+	}
+}
+
+// disk is the disk of one replicator.
+type disk struct {
+	p    *process.Process
+	core *replication.Core
+	fx   *replication.Effects
+	on   func() bool
+
+	disks *Disks
+	host  *hostDisk
+	store int
+	// unsaved are the durable keys whose newest state is not in the host's file. known
+	// is set once the core has been notified that the disk fails.
+	unsaved map[string]bool
+	known   bool
+}
+
+// openFor loads the host's file into the core.
+func (d *Disks) openFor(p *process.Process, core *replication.Core, fx *replication.Effects, store int, on func() bool) *disk {
+	r := d.run
+	k := &disk{p: p, core: core, fx: fx, on: on, disks: d, host: &d.hosts[p.Slot], store: store, unsaved: map[string]bool{}}
+	if k.host.files == nil {
+		k.host.files = make([]file, r.Config.StoreCount())
+	}
+	f := k.file()
+	for _, key := range slices.Sorted(maps.Keys(f.items)) {
+		if err := core.Restore([]replication.Item{f.items[key]}); err != nil {
+			r.Fail("disk", "%s cannot take in its file: %v", p.Label, err)
+		}
+	}
+	if len(f.items) > 0 {
+		r.Hit(coverage.Restored)
+	}
+	core.Recall(p.Now(), f.memory, nil)
+	return k
+}
+
+func (k *disk) file() *file { return &k.host.files[k.store] }
+
+// wallMillis is the wall clock, in milliseconds, when the process's clock stood at 0.
+func wallMillis(p *process.Process) uint64 {
+	return uint64(1<<40 + int64(p.Run.Now())/int64(time.Millisecond) - int64(p.Now())/int64(time.Millisecond))
+}
+
+// save stores the changes of the last step before its effects are carried out.
+// If the disk fails, save drops the sends, turns replies into errors with an unknown
+// outcome, and reports the failure to the core.
+func (k *disk) save() {
+	fx := k.fx
+	for _, key := range fx.Changed {
+		if k.disks.isDurable(key) {
+			k.unsaved[key] = true
+		}
+	}
+	if len(k.unsaved) == 0 || k.known {
+		return
+	}
+	if !k.host.fails {
+		if !k.host.fails {
+			k.writeFile()
+		}
+		return
+	}
+	fx.Send = nil
+	for i := range fx.Reply {
+		if rep := &fx.Reply[i]; rep.Err == nil {
+			rep.Err = fmt.Errorf("%w: %w", replicator.ErrOutcomeUnknown, errDisk)
+		}
+	}
+	k.known = true
+	k.core.DiskFails(errDisk)
+	k.retryLater()
+}
+
+// writeFile writes what is unsaved into the file.
+func (k *disk) writeFile() {
+	f := k.file()
+	if f.items == nil {
+		f.items = map[string]replication.Item{}
+	}
+	for key := range k.unsaved { // order-free: each key by itself
+		if it, ok := k.core.State(key); ok {
+			f.items[key] = it
+		} else {
+			delete(f.items, key)
+		}
+	}
+	clear(k.unsaved)
+	f.memory = k.core.Memory(k.p.Now())
+}
+
+// retryEvery is how often a disk that fails is tried again.
+const retryEvery = 100 * time.Millisecond
+
+func (k *disk) retryLater() {
+	k.p.Later(retryEvery, func() {
+		switch {
+		case !k.on():
+		case k.host.fails:
+			k.retryLater()
+		default:
+			k.writeFile()
+			k.known = false
+			k.core.DiskFails(nil)
+		}
+	})
+}

@@ -1,0 +1,173 @@
+// Package replica drives the replicator cores of simulated processes, and the clients that use
+// them. It does exactly the work of the shell in internal/replica, and keeps durable keys in
+// files of the hosts.
+//
+// A Storage has what all replicators of a run share: the disks, the clocks that stamp, and the
+// checkers of S4. Each process has a Node, with a Driver for each role that it carries, and in
+// runs with clocks one more, for the register.
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+	"github.com/peerage-go/peerage/internal/transport"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// shared is what the replicators of one process share.
+type shared struct {
+	p          *process.Process
+	facts      Facts
+	disks      *Disks
+	clocks     *Clocks
+	leaseValid func() bool
+	view       *gossip.View
+	on         bool
+}
+
+// Driver drives one replicator core.
+type Driver struct {
+	p      *process.Process
+	shared *shared
+	// store is the number of the replicator, role the name of its role.
+	store   int
+	role    string
+	core    *replication.Core
+	fx      replication.Effects
+	timer   *virtual.Timer
+	ids     replication.RequestID
+	answers map[replication.RequestID]func(replication.Reply)
+	disk    *disk
+}
+
+// Timeout is the deadline of requests.
+const Timeout = 500 * time.Millisecond
+
+func newDriver(sh *shared, store int) *Driver {
+	p, s := sh.p, &sh.p.Run.Config
+	d := &Driver{p: p, shared: sh, store: store, role: s.Roles[s.RoleOf(store)], answers: map[replication.RequestID]func(replication.Reply){}}
+	cfg := replication.Config{
+		Self: p.Node.ID, Role: d.role, Seed: p.Run.Rand.Setup.Uint64(),
+		Limits: replication.Limits{LogEntries: s.LogEntries}, LeaseValid: d.leaseValid, Epochs: !d.hasRegister(),
+	}
+	if s.Disks {
+		cfg.Keep, cfg.WallMillis = sh.disks.isDurable, wallMillis(p)
+	}
+	if d.hasRegister() {
+		cfg.Wall = func() uint64 { return sh.clocks.show(p.Slot) }
+	}
+	d.core = replication.New(cfg)
+	if s.Disks {
+		d.disk = sh.disks.openFor(p, d.core, &d.fx, store, func() bool { return sh.on })
+	}
+	d.timer = p.NewTimer(func() { d.step(replication.Tick{}) })
+	d.timer.Set(d.core.Deadline())
+	return d
+}
+
+// hasRegister reports whether this replicator has the register. The stamps of
+// all other replicators are terms, not times (replica.Config.Terms).
+func (d *Driver) hasRegister() bool { return d.store == len(d.p.Run.Config.Roles) }
+
+func (d *Driver) leaseValid() bool {
+	return d.shared.leaseValid()
+}
+
+// step gives the core one event and carries its effects out.
+func (d *Driver) step(ev replication.Event) {
+	p, r := d.p, d.p.Run
+	if !d.shared.on {
+		return
+	}
+	d.core.Step(p.Now(), ev, &d.fx)
+	if d.disk != nil {
+		d.disk.save()
+	}
+	for _, s := range d.fx.Send {
+		class := transport.Control
+		if s.Bulk {
+			class = transport.Bulk
+		}
+		p.Event("replicate", uint64(s.To), func() string { return fmt.Sprintf("%s %T", r.Names.Name(s.To), s.Msg) })
+		p.Net.SendUnordered(s.To, class, network.Frame{Kind: transport.KindReplicator, Msg: Message{d.store, s.Msg}})
+	}
+	for i := range d.fx.Trace {
+		t := &d.fx.Trace[i]
+		if m, rare := rareEvents[string(t.Kind)]; rare {
+			r.Hit(m)
+		}
+		p.Event(string(t.Kind), uint64(t.Peer), func() string { return r.Names.Name(t.Peer) + " " + t.Key + " " + t.Detail })
+	}
+	replies := slices.Clone(d.fx.Reply)
+	d.fx.Reset()
+	for _, a := range replies {
+		answer := d.answers[a.ID]
+		delete(d.answers, a.ID)
+		if answer != nil {
+			answer(a)
+		}
+	}
+	d.timer.Set(d.core.Deadline())
+}
+
+// rareEvents are the rare states among the core's trace events.
+var rareEvents = map[string]coverage.Mark{
+	"fence refused":  coverage.Fenced,
+	"log cut":        coverage.LogCut,
+	"read repair":    coverage.ReadRepair,
+	"digests differ": coverage.Descend,
+}
+
+// Update makes a request to write. It calls answer with the outcome.
+func (d *Driver) Update(u replication.Update, answer func(replication.Reply)) {
+	u.ID = d.newRequest(answer)
+	d.step(u)
+}
+
+// Read makes a request to read at majority. It calls answer with the outcome.
+func (d *Driver) Read(r replication.Read, answer func(replication.Reply)) {
+	r.ID, r.Level = d.newRequest(answer), replicator.Majority(0, 0)
+	d.step(r)
+}
+
+func (d *Driver) newRequest(answer func(replication.Reply)) replication.RequestID {
+	d.ids++
+	d.answers[d.ids] = answer
+	return d.ids
+}
+
+// WriteLevel is the level of writes at majority.
+func (d *Driver) WriteLevel() replicator.Level {
+	return replicator.Majority(0, 0)
+}
+
+// Deadline returns the deadline of a request that is made now.
+func (d *Driver) Deadline() clock.Instant { return d.p.Now().Add(Timeout) }
+
+// voters returns the members of a view that vote on the keys of a role.
+func voters(v *gossip.View, role string) []gossip.NodeID {
+	var ids []gossip.NodeID
+	for _, m := range v.WithRole(role) {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// checkMajority checks a premise of S4 when a request at majority has succeeded.
+// No such request may succeed at a node that the newest view leaves out, even if other
+// removed nodes have answered.
+func (d *Driver) checkMajority() {
+	r, newest := d.p.Run, d.shared.facts.Newest()
+	if newest != nil && newest.Member(d.p.ID()) == nil && !r.Excused() {
+		r.Fail("S4", "a majority at %s, which was removed", d.p.Label)
+	}
+}

@@ -1,0 +1,15 @@
+package replica
+
+import (
+	"github.com/peerage-go/peerage/gossip"
+)
+
+// Facts are what the checkers need to know of the cluster.
+type Facts interface {
+	// Newest returns the newest view that any process has held, nil before the first.
+	Newest() *gossip.View
+	// Present reports whether a node has been a member without a break until now.
+	Present(gossip.NodeID) bool
+	// LabelAt returns the name of the process on a host, "" if there is none.
+	LabelAt(slot int) string
+}

@@ -1,0 +1,112 @@
+// Package run has what all parts of one simulated run share: time, random numbers, the
+// configuration that the seed drew, the trace and the coverage; and the way in which a check
+// stops the run.
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/sim/trace"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+)
+
+// Run is one run.
+type Run struct {
+	Time     virtual.Schedule
+	Rand     Streams
+	Config   seed.Config
+	Trace    trace.Trace
+	Names    trace.Names
+	Coverage coverage.Counter
+
+	// Calm is set when faults have ended.
+	Calm bool
+	// DriftBroken is set when a clock left the bound: strict forms may fail then.
+	DriftBroken bool
+}
+
+// Streams are the random numbers of a run. Each part draws from a stream of its own.
+type Streams struct {
+	Setup, Net, Fault, Told, Decline, Wall, Seal, Stranger, Apart, Disk, Trouble, Clock, Route *virtual.Rand
+}
+
+// New returns a run that has drawn its configuration.
+func New(o *seed.Options) *Run {
+	stream := func(n uint64) *virtual.Rand { return virtual.NewRand(o.Seed, n) }
+	return &Run{
+		Config: seed.Draw(o),
+		Rand: Streams{
+			Setup: stream(1), Net: stream(2), Fault: stream(3), Told: stream(4), Decline: stream(7), Wall: stream(10), Seal: stream(21),
+			Stranger: stream(31), Apart: stream(41), Disk: stream(43), Trouble: stream(45), Clock: stream(47), Route: stream(51),
+		},
+	}
+}
+
+// Now returns the present Instant.
+func (r *Run) Now() virtual.Instant { return r.Time.Now() }
+
+// After plans do for d from now.
+func (r *Run) After(d time.Duration, do func()) { r.Time.After(d, do) }
+
+// Hit counts a rare state.
+func (r *Run) Hit(m coverage.Mark) { r.Coverage.Hit(m) }
+
+// Event records an event at a node, which is a label, or "" for an event of the run.
+func (r *Run) Event(node, kind string, num uint64, detail func() string) {
+	r.Trace.Event(r.Now(), node, kind, num, detail)
+}
+
+// Until plays events up to a time.
+func (r *Run) Until(end virtual.Instant) {
+	for r.Time.Next(end) {
+	}
+}
+
+// UntilTrue plays until a condition holds, which it checks after every step, or until the
+// limit has passed. It reports whether the condition holds.
+func (r *Run) UntilTrue(limit, step time.Duration, ok func() bool) bool {
+	end := r.Now().Add(limit)
+	for r.Now() < end {
+		if ok() {
+			return true
+		}
+		r.Until(min(end, r.Now().Add(step)))
+	}
+	return ok()
+}
+
+// Failure stops a run: the check that finds it panics with it.
+type Failure struct{ What string }
+
+// Fail stops the run.
+func (r *Run) Fail(id, format string, args ...any) {
+	panic(Failure{id + ": " + fmt.Sprintf(format, args...)})
+}
+
+// Judge stops the run at a violation, unless it is excused.
+func (r *Run) Judge(v *invariant.Violation) {
+	if v != nil && !r.Excused() {
+		panic(Failure{r.Names.Readable(v.Error())})
+	}
+}
+
+// Excused reports whether the run may break the guarantees: it proves living processes dead,
+// or has clocks that drift beyond the bound. Only the weaker checks run then.
+func (r *Run) Excused() bool { return r.Config.WrongEvidence || r.DriftBroken }
+
+// Drift is by how much two clocks may disagree over d.
+func (r *Run) Drift(d time.Duration) time.Duration {
+	return d * time.Duration(r.Config.DriftPPM) / 1_000_000
+}
+
+// Number returns 1 for true.
+func Number(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

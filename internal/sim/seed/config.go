@@ -1,0 +1,202 @@
+// Package seed draws the configuration of a run from its seed: the hosts, the types, which
+// faults may happen, and how the run ends. The same seed and Options give the same Config.
+package seed
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+)
+
+// Options are what the caller of a run fixes, before the seed draws the rest.
+type Options struct {
+	Seed uint64
+	// Nodes is the number of hosts, 0 if the seed draws it.
+	Nodes int
+	// Narrow leaves out stamps' clocks that jump, clusters that meet, failing disks, damaged
+	// frames, blocked handlers and rings, unless one of them is asked for below.
+	Narrow bool
+	// NoStrangers leaves the stranger out that speaks the view protocol.
+	NoStrangers bool
+	// Orderly runs see nothing but joins, leaves and moves. In apart runs, two clusters meet;
+	// in runs with clocks, the clocks of stamps jump; with trouble, frames are damaged and
+	// handlers block; with rings, cuts are rings; with disks, words are durable.
+	Orderly, Apart, Clocks, Trouble, Rings, Disks bool
+	// Aim is the aim of the run.
+	Aim Aim
+}
+
+// Config is the configuration that a seed draws first. Each class of fault is on
+// with probability one half (swarm testing, Groce 2012): a run with all faults hides the
+// bugs that only a few faults together can show.
+type Config struct {
+	Nodes    int
+	Duration time.Duration
+
+	Ping, Lease, RemoveAfter time.Duration
+	DriftPPM                 int
+	Evidence                 gossip.CrashEvidence
+
+	Crash, PowerLoss, Restart, RestartAll bool
+	Pause, Slow, Partition, OneWay        bool
+	Reject, Flaky, Join, Leave, Bursts    bool
+	DriftBeyond, LateProofs               bool
+	// LateBytes: what an ended process has written arrives up to seconds later.
+	LateBytes bool
+	// WallJumps: wall clocks are set at every start of a process, and hosts keep files.
+	WallJumps bool
+	// Clocks: clients write a register by wall clocks that jump while processes run.
+	Clocks bool
+	// Strangers: a node that is no member speaks the view protocol.
+	Strangers bool
+	// Rings: a cut may leave each host its two neighbours in a ring.
+	Rings bool
+	// Apart: two clusters of one name start apart and meet.
+	Apart bool
+	// Disks: the client's words are durable, and disks fail, one every DiskEvery or so.
+	Disks     bool
+	DiskEvery time.Duration
+	// Corrupt: frames are damaged on the way. Blocks: handlers block.
+	Corrupt, Blocks bool
+	// Orderly runs see nothing unplanned: their moves must lose no message (G9).
+	Orderly bool
+	// SealPercent is how often the second signal of a refusal can be had, so that it is
+	// certain. Forged: hosts whose own firewall rejects answer as a kernel whose process is
+	// dead does. Plaintext: goodbyes are not authenticated, and so weak.
+	SealPercent       int
+	Forged, Plaintext bool
+	// WrongEvidence is set when the run may give a certain proof of a living process's
+	// death. The documents name the guarantees that then break; only the weaker checks run.
+	WrongEvidence bool
+
+	Datagrams                            bool
+	DropPercent, DupPercent, LatePercent int
+	Late, Spike                          time.Duration
+	LatencyMax                           time.Duration
+
+	FaultEvery time.Duration
+	Ending     Ending
+
+	// Policy is the partition policy, nil for the default (gossip.KeepMajority).
+	Policy gossip.Policy
+	// Announce: a leaving process announces it, and hands its offices over before it goes.
+	// Together: late hosts start at one moment, and faults are aimed at the views that
+	// raise them to voters. Strikes: crashes and drains are aimed at moves of shards.
+	Announce, Together, Strikes bool
+	Aim                         Aim
+
+	// For the layers above. HostRoles has the roles that each host carries, as bits.
+	Roles     []string
+	HostRoles []int
+	Types     []Type
+	// AskPercent of the messages are asks.
+	AskPercent int
+	AskMax     time.Duration
+	TellEvery  time.Duration
+	HandleMax  time.Duration
+	MinMembers int
+	BufferMax  int
+	// MailboxMax bounds each mailbox; WindowBytes and ParkedBytes the bytes that a process
+	// grants beyond first windows and parks for slow entities.
+	MailboxMax                 int
+	WindowBytes, ParkedBytes   uint64
+	Drain                      bool
+	BeginTimeout, Rebalance    time.Duration
+	QueueFramesMax, LogEntries int
+	ClientWrites               bool
+	// Refusals is the chance, in percent, that a process declines in a view to
+	// coordinate, as one that was refused.
+	Refusals int
+}
+
+// Ending is how a run ends: which hosts must be live again.
+type Ending uint8
+
+const (
+	// EndQuorum heals a random quorum and leaves the rest as broken as it is.
+	EndQuorum Ending = iota
+	// EndSurvivor heals all, waits for calm, then kills all but one (G6).
+	EndSurvivor
+	// EndAll heals everything and starts all hosts that are down.
+	EndAll
+)
+
+// String returns the name of an ending.
+func (e Ending) String() string { return [...]string{"quorum", "survivor", "all"}[e] }
+
+// Aim is the moment at which the faults of a run strike; most runs have AimNone.
+type Aim uint8
+
+const (
+	AimNone Aim = iota
+	// AimRaise: several join at one moment, and links break when they become voters.
+	AimRaise
+	// AimRemoval: a member that is cut off from the leader only is removed, and links break
+	// when the leader has committed the removal.
+	AimRemoval
+	aims
+)
+
+// String returns the name of an aim.
+func (a Aim) String() string { return [...]string{"none", "raise", "removal"}[a] }
+
+// RingMin is the least number of hosts in which a ring cuts a pair off.
+const RingMin = 4
+
+// DrainPatience is how long a process drains at most. Entities that are left after it are
+// lost, as GUARANTEES documents. Orderly runs allow as long as the command does: in a
+// network this slow, with queues this short, a drain may exceed two seconds.
+func (s *Config) DrainPatience() time.Duration {
+	if s.Orderly {
+		return 10 * time.Second
+	}
+	return 2 * time.Second
+}
+
+// Type is one entity type of a run, the same on all hosts.
+type Type struct {
+	Name string
+	// Role is the number of the type's role.
+	Role             int
+	Shards, Entities int
+	// State: entities have a state that planned moves carry along.
+	State bool
+	// Proxies are the hosts that only send, Absent those that do not run the type, and Late
+	// those of the absent that run it from some moment on. All are bits by host.
+	Proxies, Absent, Late int
+}
+
+// StoreCount is the number of replicators of a host that carries all roles.
+func (s *Config) StoreCount() int {
+	if s.Clocks {
+		return len(s.Roles) + 1
+	}
+	return len(s.Roles)
+}
+
+// RoleOf returns the number of the role of a replicator.
+func (s *Config) RoleOf(store int) int { return store % len(s.Roles) }
+
+// HasRole reports whether a host carries a role: all carry the first.
+func (s *Config) HasRole(slot, role int) bool { return role == 0 || s.HostRoles[slot]>>role&1 == 1 }
+
+// Hosts reports whether a host may run shards of a type, sooner or later.
+func (s *Config) Hosts(slot int, t *Type) bool {
+	return s.HasRole(slot, t.Role) && t.Proxies>>slot&1 == 0 && s.Runs(slot, t)
+}
+
+// RolesOf lists what a host carries beside the role that all have.
+func (s *Config) RolesOf(slot int) []string {
+	var out []string
+	for role := 1; role < len(s.Roles); role++ {
+		if s.HasRole(slot, role) {
+			out = append(out, s.Roles[role])
+		}
+	}
+	return out
+}
+
+// Runs reports whether a host runs a type, as a host or a proxy, sooner or later.
+func (s *Config) Runs(slot int, t *Type) bool {
+	return t.Absent>>slot&1 == 0 || t.Late>>slot&1 == 1
+}

@@ -1,0 +1,241 @@
+package seed
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+)
+
+// Draw draws a configuration.
+func Draw(cfg *Options) Config {
+	r := virtual.NewRand(cfg.Seed, 0)
+	s := Config{
+		Nodes:       []int{1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 7}[r.IntN(11)],
+		Duration:    r.Duration(3*time.Second, 9*time.Second),
+		Ping:        100 * time.Millisecond,
+		Lease:       time.Second,
+		RemoveAfter: 2 * time.Second,
+		DriftPPM:    []int{200, 1000, 1000, 10_000, 30_000}[r.IntN(5)],
+		Evidence:    []gossip.CrashEvidence{gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceWithinQuorum, gossip.EvidenceOff}[r.IntN(5)],
+	}
+	if cfg.Nodes > 0 {
+		s.Nodes = cfg.Nodes
+	}
+	if r.Chance(25) {
+		s.Ping, s.Lease, s.RemoveAfter = 50*time.Millisecond, 400*time.Millisecond, 900*time.Millisecond
+	}
+	for _, on := range []*bool{&s.Crash, &s.PowerLoss, &s.Restart, &s.RestartAll, &s.Pause, &s.Slow, &s.Partition, &s.OneWay,
+		&s.Reject, &s.Flaky, &s.Join, &s.Leave, &s.Bursts, &s.DriftBeyond, &s.LateProofs, &s.Datagrams, &s.Drain, &s.ClientWrites} {
+		*on = r.Coin()
+	}
+	if r.Chance(20) || cfg.Orderly {
+		// Only what is planned happens: joins, leaves, moves.
+		orderly := Config{Nodes: s.Nodes, Duration: s.Duration, Ping: s.Ping, Lease: s.Lease, RemoveAfter: s.RemoveAfter,
+			DriftPPM: s.DriftPPM, Evidence: s.Evidence, Orderly: true, Join: true, Leave: s.Leave && s.Slow || cfg.Orderly, Drain: true, ClientWrites: s.ClientWrites}
+		s = orderly
+	}
+	s.RestartAll = s.RestartAll && r.Chance(30)
+	s.DriftBeyond = s.DriftBeyond && r.Chance(10)
+	s.Reject = s.Reject && r.Chance(40)
+	s.DropPercent, s.DupPercent, s.LatePercent = r.IntN(12), r.IntN(10), r.IntN(10)
+	s.Late = r.Duration(10*time.Millisecond, 4*time.Second)
+	s.Spike = r.Duration(time.Millisecond, 400*time.Millisecond)
+	s.LatencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.IntN(3)]
+	s.FaultEvery = r.Duration(60*time.Millisecond, 1500*time.Millisecond)
+	s.Ending = []Ending{EndQuorum, EndQuorum, EndQuorum, EndSurvivor, EndAll}[r.IntN(5)]
+	if s.Orderly {
+		s.Spike = r.Duration(100*time.Millisecond, 400*time.Millisecond)
+		s.Ending = EndAll
+	}
+	if s.Ending == EndSurvivor {
+		s.Evidence = gossip.EvidenceFull
+	}
+	s.drawEvidence(virtual.NewRand(cfg.Seed, 20))
+	s.drawLoad(r)
+	s.drawMore(virtual.NewRand(cfg.Seed, 5), cfg.Aim)
+	s.drawDeclines(virtual.NewRand(cfg.Seed, 6))
+	s.LateBytes = virtual.NewRand(cfg.Seed, 8).Coin() && !s.Orderly
+	s.WallJumps = virtual.NewRand(cfg.Seed, 9).Coin()
+	s.Strangers = virtual.NewRand(cfg.Seed, 30).Coin() && !cfg.NoStrangers
+	s.drawApart(virtual.NewRand(cfg.Seed, 40), cfg)
+	s.drawDisks(virtual.NewRand(cfg.Seed, 42), cfg)
+	s.drawTrouble(virtual.NewRand(cfg.Seed, 44), cfg)
+	s.drawRings(virtual.NewRand(cfg.Seed, 46), cfg)
+	s.drawClocks(virtual.NewRand(cfg.Seed, 48), cfg)
+	s.drawRoom(virtual.NewRand(cfg.Seed, 52))
+	return s
+}
+
+// drawEvidence draws how good proofs of death are. A network that rejects gives weak
+// ones, under which every check holds; only a host that rejects in its own name, with
+// CrashEvidence full, breaks what is documented.
+func (s *Config) drawEvidence(r *virtual.Rand) {
+	s.SealPercent = []int{100, 100, 50, 0}[r.IntN(4)]
+	s.Plaintext = r.Chance(30)
+	s.Forged = s.Reject && r.Chance(20)
+	s.WrongEvidence = s.Forged && s.Evidence == gossip.EvidenceFull
+}
+
+// drawLoad draws the sizes and times of the layers above the view.
+func (s *Config) drawLoad(r *virtual.Rand) {
+	shards := []int{1, 2, 5, 8, 8, 16, 32}[r.IntN(7)]
+	s.Roles, s.HostRoles = []string{""}, make([]int, s.Nodes)
+	s.Types = []Type{{Name: "t", Shards: shards, Entities: r.Between(1, 2*shards)}}
+	s.TellEvery = r.Duration(15*time.Millisecond, 120*time.Millisecond)
+	s.HandleMax = []time.Duration{0, 2 * time.Millisecond, 60 * time.Millisecond}[r.IntN(3)]
+	s.MinMembers = 1
+	if r.Chance(20) {
+		s.MinMembers = r.Between(1, s.Nodes)
+	}
+	s.BeginTimeout = []time.Duration{5 * time.Second, time.Second, 300 * time.Millisecond}[r.IntN(3)]
+	s.Rebalance = []time.Duration{2 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond}[r.IntN(3)]
+	s.QueueFramesMax = []int{8, 64, 256, 256}[r.IntN(4)]
+	s.LogEntries = []int{0, 0, 4}[r.IntN(3)]
+	s.BufferMax = []int{1, 8, 64, 64}[r.IntN(4)]
+}
+
+// drawRoom draws how much room messages find at a home.
+func (s *Config) drawRoom(r *virtual.Rand) {
+	s.MailboxMax = []int{4, 16, 64, 512}[r.IntN(4)]
+	s.WindowBytes = []uint64{0, 64 << 10, 4 << 20}[r.IntN(3)]
+	s.ParkedBytes = []uint64{0, 4 << 10, 1 << 20}[r.IntN(3)]
+}
+
+// drawClocks draws whether there is a register, and clocks that jump.
+func (s *Config) drawClocks(r *virtual.Rand, cfg *Options) {
+	plain := !cfg.Narrow
+	s.Clocks = (cfg.Clocks || plain && r.Chance(25)) && !s.Orderly && s.Aim == AimNone && !s.Apart
+}
+
+// takeAim turns off all faults that do not serve the run's aim.
+func (s *Config) takeAim(r *virtual.Rand, a Aim) {
+	if s.Orderly || a == AimNone {
+		return
+	}
+	s.Aim = a
+	s.Duration = r.Duration(4*time.Second, 6*time.Second)
+	s.PowerLoss, s.RestartAll, s.Pause, s.Slow, s.Partition, s.Flaky, s.Leave, s.Reject, s.DriftBeyond = false, false, false, false, false, false, false, false, false
+	s.Crash, s.Bursts, s.Together, s.Join = false, false, a == AimRaise, a == AimRaise
+	s.WrongEvidence, s.Policy = false, nil
+	s.Nodes = r.Between(4, 5) + int(a&AimRaise)
+	s.HostRoles = make([]int, s.Nodes)
+	s.FaultEvery = r.Duration(400*time.Millisecond, time.Second)
+}
+
+// drawMore draws the later additions to the configuration, from a stream of their own.
+func (s *Config) drawMore(r *virtual.Rand, a Aim) {
+	s.Announce, s.Strikes = r.Coin(), r.Coin() && !s.Orderly
+	s.Together = s.Join && r.Chance(25) && !s.Orderly
+	s.drawPolicy(r)
+	if r.Chance(6) && a == AimNone {
+		a = Aim(r.IntN(int(aims)))
+	}
+	s.takeAim(r, a)
+	s.AskPercent = []int{0, 30, 60}[r.IntN(3)]
+	s.AskMax = []time.Duration{200 * time.Millisecond, 2 * time.Second, 10 * time.Second}[r.IntN(3)]
+	s.Types[0].State = r.Chance(60)
+	if r.Chance(35) {
+		s.drawRoles(r)
+	}
+	if r.Chance(30) {
+		for i := range s.Types {
+			s.Types[i].Proxies = r.IntN(1 << s.Nodes)
+		}
+	}
+}
+
+// drawRoles spreads two types over two roles, or both over one.
+func (s *Config) drawRoles(r *virtual.Rand) {
+	s.Roles = append(s.Roles, "back")
+	for i := range s.HostRoles {
+		if r.Chance(60) {
+			s.HostRoles[i] |= 2
+		}
+	}
+	first := &s.Types[0]
+	first.Shards = min(first.Shards, 8)
+	first.Entities = min(first.Entities, 2*first.Shards)
+	first.Role = r.IntN(2)
+	second := Type{Name: "u", Role: 1, Shards: r.Between(1, 6), State: r.Coin()}
+	second.Entities = r.Between(1, 2*second.Shards)
+	s.Types = append(s.Types, second)
+}
+
+// drawPolicy takes a partition policy other than the default in a third of the runs.
+// With AssumeCrash every part continues by design; the run then shows that a healed
+// network ends in one cluster that serves.
+func (s *Config) drawPolicy(r *virtual.Rand) {
+	if s.Orderly || !r.Chance(33) {
+		return
+	}
+	after := s.RemoveAfter + s.Lease + r.Duration(time.Millisecond, 2*time.Second)
+	s.Policy = []gossip.Policy{
+		gossip.StaticQuorum{N: r.Between(1, s.Nodes)}, gossip.StaticQuorum{N: r.Between(1, s.Nodes/2+1)},
+		gossip.KeepOldest{}, gossip.KeepOldest{}, gossip.KeepOldest{}, gossip.AssumeCrash{After: after},
+	}[r.IntN(6)]
+	switch s.Policy.(type) {
+	case gossip.AssumeCrash:
+		s.Evidence, s.WrongEvidence = gossip.EvidenceFull, true
+	case gossip.StaticQuorum:
+		if s.Ending == EndSurvivor {
+			s.Ending = EndQuorum // G6 ends at N
+		}
+	}
+}
+
+// drawApart makes a run of two clusters, and turns off the settings that need a single one.
+func (s *Config) drawApart(r *virtual.Rand, cfg *Options) {
+	plain := !cfg.Narrow
+	if !cfg.Apart && (!plain || !r.Chance(10)) || s.Nodes < 2 || s.Orderly || s.Aim != AimNone {
+		return
+	}
+	s.Apart = true
+	s.Policy, s.Forged, s.WrongEvidence, s.DriftBeyond, s.ClientWrites = nil, false, false, false, false
+	s.Ending, s.MinMembers = EndAll, 1
+	s.Duration += 3 * time.Second
+	for i := range s.Types {
+		s.Types[i].State = false
+	}
+}
+
+// drawDeclines draws which processes decline, beside the proxies.
+func (s *Config) drawDeclines(r *virtual.Rand) {
+	s.Refusals = []int{0, 0, 25, 60}[r.IntN(4)]
+	for i := range s.Types {
+		if r.Chance(30) {
+			s.Types[i].Absent = r.IntN(1 << s.Nodes)
+			s.Types[i].Late = s.Types[i].Absent & r.IntN(1<<s.Nodes)
+		}
+	}
+}
+
+// drawDisks draws whether words are durable.
+func (s *Config) drawDisks(r *virtual.Rand, cfg *Options) {
+	plain := !cfg.Narrow
+	if !cfg.Disks && (!plain || !r.Chance(25)) || s.Orderly || s.Aim != AimNone || s.Apart {
+		return
+	}
+	s.Disks, s.ClientWrites = true, true
+	if s.RestartAll = r.Coin(); r.Coin() {
+		s.Ending = EndAll
+	}
+	s.DiskEvery = r.Duration(200*time.Millisecond, 3*time.Second)
+}
+
+// drawTrouble draws whether frames are damaged and handlers block.
+func (s *Config) drawTrouble(r *virtual.Rand, cfg *Options) {
+	plain := !cfg.Narrow
+	if s.Orderly || s.Aim != AimNone || !plain && !cfg.Trouble {
+		return
+	}
+	s.Corrupt, s.Blocks = r.Chance(25) || cfg.Trouble, r.Chance(25) || cfg.Trouble
+}
+
+// drawRings draws whether cuts may be rings.
+func (s *Config) drawRings(r *virtual.Rand, cfg *Options) {
+	plain := !cfg.Narrow
+	if !s.Orderly && s.Aim == AimNone {
+		s.Rings = cfg.Rings || plain && s.Partition && r.Chance(20)
+	}
+}

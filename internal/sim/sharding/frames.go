@@ -1,0 +1,63 @@
+package sharding
+
+import (
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/statemove"
+)
+
+// Frame travels on the message and bulk connections, for one type.
+type Frame interface{ ofType() int }
+
+// pathFrame is a frame of a type's data path.
+type pathFrame struct {
+	typ int
+	*datapath.Frame
+}
+
+func (f *pathFrame) ofType() int { return f.typ }
+
+// Flip returns the frame with another number of its message.
+func (f *pathFrame) Flip() any {
+	if f.Msg == nil {
+		return f
+	}
+	changed, m := *f.Frame, *f.Msg
+	m.Seq ^= 4
+	changed.Msg = &m
+	return &pathFrame{f.typ, &changed}
+}
+
+// stateFrame is a frame of a type's Mover.
+type stateFrame struct {
+	typ int
+	*statemove.Frame
+}
+
+func (f *stateFrame) ofType() int { return f.typ }
+
+type callOp uint8
+
+const (
+	opHello callOp = iota
+	opHelloAck
+	opReply
+	opCancel
+	opStateAck
+	opFarewell
+	opFarewellAck
+)
+
+// callFrame travels on message connections, beside the frames of the data path.
+type callFrame struct {
+	typ   int
+	op    callOp
+	shard protocol.ShardID
+	token protocol.Token
+	// call and outcome are those of a reply, or of an ask that is called off.
+	call    uint64
+	outcome invariant.Outcome
+}
+
+func (f *callFrame) ofType() int { return f.typ }

@@ -1,0 +1,157 @@
+package sharding
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/statemove"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+)
+
+// instances are the shards of a type that run at a process.
+type instances struct {
+	m      *base
+	cores  *cores
+	calls  *calls
+	mover  *statemove.Mover
+	shards []*instance
+}
+
+// instance is a shard that runs at a process: one queue, one handler at a time. The
+// lease is checked at every dispatch.
+type instance struct {
+	shard    protocol.ShardID
+	token    protocol.Token
+	boxes    datapath.Mailboxes
+	stopping bool
+	gone     bool
+	// to is where the state goes, within how long that may take.
+	to     gossip.NodeID
+	within time.Duration
+	// states are those of its entities, of a type that has them.
+	states map[int]uint64
+	// busySince is when the running handler began, never if none runs.
+	busySince virtual.Instant
+}
+
+// key returns the allocation under which the shard runs.
+func (i *instance) key() protocol.ShardToken {
+	return protocol.ShardToken{Shard: i.shard, Token: i.token}
+}
+
+// startShard starts a shard.
+func (x *instances) startShard(e region.StartShard) {
+	m, p, r := x.m, x.m.p, x.m.run
+	if x.shards[e.Shard] != nil {
+		r.Fail("S11", "%s is ordered to start shard %d (%s), which runs there (%s)", p.Label, e.Shard, r.Names.Token(e.Token), r.Names.Token(x.shards[e.Shard].token))
+	}
+	r.Judge(m.checks.hosting.Started(time.Duration(r.Now()), p.Node.ID, e.Shard, e.Token, x.cores.regionView))
+	i := &instance{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: r.Config.MailboxMax}}
+	x.shards[e.Shard] = i
+	if m.spec.State {
+		if states := x.mover.Take(i.key(), e.From); states != nil {
+			i.states = states
+		}
+		if m.site.inv.members.Member(p.Node.ID) {
+			m.checks.checkStates(m, i.key(), i.states)
+		}
+	}
+	x.cores.putRegion(region.ShardStarted{Shards: []protocol.ShardToken{i.key()}})
+}
+
+// stopShard begins to stop a shard.
+func (x *instances) stopShard(e region.StopShard) {
+	m, p := x.m, x.m.p
+	i := x.shards[e.Shard]
+	st := protocol.ShardToken{Shard: e.Shard, Token: e.Token}
+	if i == nil || i.token != e.Token {
+		if e.To == 0 || e.To == p.Node.ID {
+			x.reportStopped(st)
+			return
+		}
+		// Stopped before, and sent to a home that has died since.
+		x.mover.Send(st, e.To, x.mover.Kept(st), e.Within)
+		return
+	}
+	if i.stopping {
+		return
+	}
+	i.stopping, i.to, i.within = true, e.To, e.Within
+	i.boxes.Release()
+	how := endedInOrder
+	if e.To == 0 {
+		how = "without a new home"
+	}
+	if e.To == 0 && e.Within == 0 {
+		how = noTaker
+		m.checks.untaken[st] = true
+	}
+	m.checks.noteEnding(p.Node.ID, i.key(), i.to, how)
+	m.p.Later(cmp.Or(e.Within, stopTimeout), func() {
+		if m.site.on && !i.gone {
+			m.run.Hit(coverage.Forced)
+			m.checks.noteEnding(p.Node.ID, i.key(), i.to, "forced")
+			x.finishStop(i)
+		}
+	})
+	x.stopIfIdle(i)
+}
+
+func (x *instances) reportStopped(st protocol.ShardToken) {
+	x.cores.putRegion(region.ShardStopped{Shards: []protocol.ShardToken{st}})
+}
+
+// stopIfIdle ends a stop when the queue is empty. Without a lease it waits: the
+// stop handler does not run.
+func (x *instances) stopIfIdle(i *instance) {
+	if !i.stopping || i.gone || i.boxes.Len() > 0 || i.busySince != virtual.Never {
+		return
+	}
+	m, r := x.m, x.m.run
+	if !m.site.member.LeaseValid() {
+		return
+	}
+	// The stop handler is code of the entity as well.
+	r.Judge(m.checks.hosting.Acts(time.Duration(r.Now()), m.p.Node.ID, i.shard, i.token))
+	x.finishStop(i)
+}
+
+func (x *instances) finishStop(i *instance) {
+	m := x.m
+	i.gone = true
+	x.dropWaiting(i)
+	x.shards[i.shard] = nil
+	m.checks.hosting.Stopped(m.p.Node.ID, i.shard)
+	m.checks.noteStopped(i.key())
+	if i.to != 0 && i.to != m.p.Node.ID {
+		x.mover.Send(i.key(), i.to, i.states, i.within)
+		return
+	}
+	x.reportStopped(i.key())
+}
+
+// dropWaiting drops what waits in the mailboxes of a shard that has ended.
+func (x *instances) dropWaiting(i *instance) {
+	for _, msg := range i.boxes.Clear() {
+		x.calls.reply(msg.Message, invariant.Unknown)
+	}
+}
+
+// abandonAll drops everything that runs here; no user code runs.
+func (x *instances) abandonAll() {
+	for n, i := range x.shards {
+		if i != nil {
+			i.gone = true
+			x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.to, "abandoned")
+			x.dropWaiting(i)
+			x.shards[n] = nil
+		}
+	}
+	x.m.checks.hosting.Abandoned(x.m.p.Node.ID)
+}

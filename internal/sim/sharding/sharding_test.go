@@ -1,0 +1,82 @@
+package sharding
+
+import (
+	"testing"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
+)
+
+func TestRecordsAreDecodedAsTheyWereEncoded(t *testing.T) {
+	want := protocol.Record{
+		Shard: 5, Home: 6, Token: protocol.Token{Term: 7, Seq: 8}, State: 1, From: 9, Moves: 2, Since: 10,
+	}
+	v, err := crdt.New(crdt.KindLWWMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.(*crdt.LWWMap[string, string]).Set(shardKey(want.Shard), encodeRecord(want), crdt.Stamp{Time: 1})
+	if got := decodeRecords(v); len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := decodeRecords(nil); got != nil {
+		t.Errorf("got %+v of nothing", got)
+	}
+}
+
+// stops reports whether do stops the run.
+func stops(do func()) (stopped bool) {
+	defer func() { _, stopped = recover().(run.Failure) }()
+	do()
+	return false
+}
+
+// TestOrdersWaitForTheirWrite: S8.
+func TestOrdersWaitForTheirWrite(t *testing.T) {
+	inv := NewInvariants(run.New(&seed.Options{Nodes: 1}), nil, nil)
+	checks, token := inv.types[0], protocol.Token{Term: 1, Seq: 2}
+	order := &protocol.HostShards{Shards: []protocol.HostOrder{{Shard: 3, Token: token}}}
+	if !stops(func() { checks.checkOrder("a", order) }) {
+		t.Error("an order leaves before its allocation is acknowledged")
+	}
+	checks.noteWritten(coordinator.Write{Records: []protocol.Record{{Shard: 3, Token: token}}})
+	if stops(func() { checks.checkOrder("a", order) }) {
+		t.Error("an order must not leave after its allocation is acknowledged")
+	}
+}
+
+// TestEndingsOfTheNewestInstanceCount: what happens to an older instance explains no loss.
+func TestEndingsOfTheNewestInstanceCount(t *testing.T) {
+	inv := NewInvariants(run.New(&seed.Options{Nodes: 1}), nil, nil)
+	checks := inv.types[0]
+	older, newer := protocol.ShardToken{Shard: 3, Token: protocol.Token{Term: 1, Seq: 1}}, protocol.ShardToken{Shard: 3, Token: protocol.Token{Term: 1, Seq: 2}}
+	checks.endings[3] = ending{node: 1, token: newer.Token, how: "not at all"}
+	checks.noteEnding(1, older, 2, endedInOrder)
+	checks.noteStopped(older)
+	checks.noteNotTransferred(older)
+	if e := checks.endings[3]; e.how != "not at all" || e.stopped {
+		t.Errorf("ended %+v", e)
+	}
+	checks.noteEnding(1, newer, 2, endedInOrder)
+	checks.noteStopped(newer)
+	if e := checks.endings[3]; e.how != endedInOrder || !e.stopped || e.to != gossip.NodeID(2) {
+		t.Errorf("ended %+v", e)
+	}
+}
+
+// TestDamagedFramesAreCopies: the sender may send the same message again.
+func TestDamagedFramesAreCopies(t *testing.T) {
+	f := &pathFrame{0, &datapath.Frame{Msg: &datapath.Message{Seq: 1}}}
+	if g := f.Flip().(*pathFrame); g.Msg.Seq == 1 || f.Msg.Seq != 1 {
+		t.Errorf("sequence numbers %d and %d", f.Msg.Seq, g.Msg.Seq)
+	}
+	empty := &pathFrame{0, &datapath.Frame{}}
+	if empty.Flip() != any(empty) {
+		t.Error("a frame without a message was changed")
+	}
+}

@@ -1,0 +1,43 @@
+package socket
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unread returns how many received bytes wait in the socket.
+func Unread(conn *net.TCPConn) (n int) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // fails on a closed socket, which has nothing to read
+		n, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+	})
+	return max(n, 0)
+}
+
+// notSentBytes bounds the unsent bytes in the kernel's buffer: frames in that buffer can
+// no longer be overtaken.
+const notSentBytes = 128 << 10
+
+// DialControl returns the net.Dialer.Control that sets the options of dialled connections:
+// sent bytes may stay without acknowledgement for at most unacked.
+func DialControl(unacked time.Duration) func(network, addr string, c syscall.RawConn) error {
+	return func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacked.Milliseconds())),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, notSentBytes))
+		})
+		if err != nil {
+			return err
+		}
+		return failed
+	}
+}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package socket
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// Unread returns 0: this system does not report it.
+func Unread(*net.TCPConn) int { return 0 }
+
+// DialControl returns nil: this system has no TCP_USER_TIMEOUT.
+func DialControl(time.Duration) func(network, addr string, c syscall.RawConn) error { return nil }
