@@ -14,6 +14,7 @@ var layers = []struct {
 }{
 	{"internal/clock", nil},
 	{"internal/wire", nil},
+	{"internal/lint/walk/operations", []string{".", "ddata", "sharding"}},
 	{"internal/lint", nil},
 	{"internal/loglimit", nil},
 	{"internal/assert", nil},
