@@ -149,7 +149,7 @@ func (c *causal[P]) next(n NodeID) (ci int, seq uint64) {
 		c.sum += spanHash(col.node, last.from, seq) - spanHash(col.node, last.from, last.to)
 		last.to = seq
 	} else {
-		c.see(ci, seq, seq)
+		c.addSeen(ci, seq, seq)
 	}
 	return ci, seq
 }
@@ -162,28 +162,28 @@ func (c *causal[P]) peek(n NodeID) uint64 {
 	return 1
 }
 
-func (c *causal[P]) see(ci int, from, to uint64) bool {
-	sum, changed := c.columns[ci].see(from, to)
+func (c *causal[P]) addSeen(ci int, from, to uint64) bool {
+	sum, changed := c.columns[ci].addSeen(from, to)
 	c.sum += sum
 	return changed
 }
 
-// at returns slot s for reading.
-func (c *causal[P]) at(s uint32) *slot[P] { return &c.pages.List[s>>pageBits][s&(pageLen-1)] }
+// slotAt returns slot s for reading.
+func (c *causal[P]) slotAt(s uint32) *slot[P] { return &c.pages.List[s>>pageBits][s&(pageLen-1)] }
 
-// edit returns slot s for writing.
-func (c *causal[P]) edit(s uint32) *slot[P] {
+// editSlot returns slot s for writing.
+func (c *causal[P]) editSlot(s uint32) *slot[P] {
 	return &c.pages.DetachLeaf(int(s >> pageBits))[s&(pageLen-1)]
 }
 
 // dot returns the dot in slot s.
 func (c *causal[P]) dot(s uint32) Dot {
-	p := c.at(s).dot
+	p := c.slotAt(s).dot
 	return Dot{c.columns[p.column()].node, p.seq()}
 }
 
-// insert makes a seen dot live.
-func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
+// insertDot makes a seen dot live.
+func (c *causal[P]) insertDot(ci int, seq uint64, val P) uint32 {
 	var s uint32
 	if n := len(c.free); n > 0 {
 		s = c.free[n-1]
@@ -193,9 +193,9 @@ func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
 		c.pages.AppendElement(slot[P]{}, pageLen)
 		c.slots++
 	}
-	x := c.edit(s)
+	x := c.editSlot(s)
 	x.dot, x.val = pack(ci, seq), val
-	c.columns[ci].put(seq, s)
+	c.columns[ci].putSlot(seq, s)
 	hash, size := c.measure(&x.val)
 	c.sum += dotHash(c.columns[ci].node, seq, hash)
 	c.bytes += size
@@ -203,14 +203,14 @@ func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
 	return s
 }
 
-// remove ends the dot in slot s. The payload is forgotten, the dot stays seen.
-func (c *causal[P]) remove(s uint32) {
-	x := c.edit(s)
+// removeDot ends the dot in slot s. The payload is forgotten, the dot stays seen.
+func (c *causal[P]) removeDot(s uint32) {
+	x := c.editSlot(s)
 	ci, seq := x.dot.column(), x.dot.seq()
 	hash, size := c.measure(&x.val)
 	c.sum -= dotHash(c.columns[ci].node, seq, hash)
 	c.bytes -= size
-	c.columns[ci].drop(seq)
+	c.columns[ci].dropSlot(seq)
 	*x = slot[P]{}
 	c.free = append(c.free, s)
 	c.live--
@@ -218,13 +218,13 @@ func (c *causal[P]) remove(s uint32) {
 
 // redot gives slot s a new dot, seen before, in place of its own.
 func (c *causal[P]) redot(s uint32, ci int, seq uint64) {
-	x := c.edit(s)
+	x := c.editSlot(s)
 	hash, _ := c.measure(&x.val)
 	old, oldSeq := x.dot.column(), x.dot.seq()
 	c.sum -= dotHash(c.columns[old].node, oldSeq, hash)
-	c.columns[old].drop(oldSeq)
+	c.columns[old].dropSlot(oldSeq)
 	x.dot = pack(ci, seq)
-	c.columns[ci].put(seq, s)
+	c.columns[ci].putSlot(seq, s)
 	c.sum += dotHash(c.columns[ci].node, seq, hash)
 }
 
@@ -255,11 +255,11 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 		cc := &c.columns[ci]
 		cc.diff(oc,
 			func(seq uint64) {
-				s, _ := cc.get(seq)
+				s, _ := cc.slotOf(seq)
 				d.gone = append(d.gone, s)
 			},
 			func(seq uint64) {
-				s, _ := oc.get(seq)
+				s, _ := oc.slotOf(seq)
 				d.come = append(d.come, arrival{ci, seq, s})
 			})
 	}
@@ -271,14 +271,14 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 		}
 	}
 	for _, a := range d.come {
-		h.arrived(c.insert(a.column, a.seq, o.at(a.from).val))
+		h.arrived(c.insertDot(a.column, a.seq, o.slotAt(a.from).val))
 	}
 	for _, s := range d.gone {
 		h.leaving(s)
-		c.remove(s)
+		c.removeDot(s)
 	}
 	for _, a := range d.clash {
-		c.settleClash(a.column, a.seq, o.at(a.from).val, h)
+		c.settleClash(a.column, a.seq, o.slotAt(a.from).val, h)
 	}
 	changed = changed || len(d.come)+len(d.gone)+len(d.clash) > 0
 	if cap(d.come)+cap(d.gone)+cap(d.clash) > differencesKept {
@@ -311,7 +311,7 @@ func (c *causal[P]) findClashes(out []arrival, o *causal[P]) []arrival {
 			continue
 		}
 		oc.each(func(seq uint64, from uint32) {
-			if s, ok := c.columns[ci].get(seq); ok && c.loses(s, &o.at(from).val) {
+			if s, ok := c.columns[ci].slotOf(seq); ok && c.loses(s, &o.slotAt(from).val) {
 				out = append(out, arrival{ci, seq, from})
 			}
 		})
@@ -322,20 +322,20 @@ func (c *causal[P]) findClashes(out []arrival, o *causal[P]) []arrival {
 // loses reports whether the payload in slot s gives way to val. The greater hash stays,
 // whichever side it comes from.
 func (c *causal[P]) loses(s uint32, val *P) bool {
-	have, _ := c.measure(&c.at(s).val)
+	have, _ := c.measure(&c.slotAt(s).val)
 	other, _ := c.measure(val)
 	return have < other
 }
 
 // settleClash gives a live dot another payload.
 func (c *causal[P]) settleClash(ci int, seq uint64, val P, h hooks[P]) {
-	s, ok := c.columns[ci].get(seq)
+	s, ok := c.columns[ci].slotOf(seq)
 	if !ok {
 		return
 	}
 	h.leaving(s)
-	c.remove(s)
-	h.arrived(c.insert(ci, seq, val))
+	c.removeDot(s)
+	h.arrived(c.insertDot(ci, seq, val))
 }
 
 // room returns an error if a join of c and o would have more than most writers.

@@ -37,7 +37,7 @@ type nodeSpans struct {
 	seen spans
 }
 
-func (c *Context) find(n NodeID) (int, bool) {
+func (c *Context) findNode(n NodeID) (int, bool) {
 	return slices.BinarySearchFunc(c.nodes, n, func(x nodeSpans, n NodeID) int { return cmp.Compare(x.node, n) })
 }
 
@@ -51,24 +51,24 @@ func (c *Context) AddRange(n NodeID, from, to uint64) bool {
 	if to < from || to > seqMax {
 		return false
 	}
-	i, ok := c.find(n)
+	i, ok := c.findNode(n)
 	if !ok {
 		c.nodes = slices.Insert(c.nodes, i, nodeSpans{node: n})
 	}
-	seen, at, _ := c.nodes[i].seen.add(from, to)
+	seen, at, _ := c.nodes[i].seen.addRange(from, to)
 	c.nodes[i].seen = seen
 	return at >= 0
 }
 
 // Contains reports whether d is in the context.
 func (c *Context) Contains(d Dot) bool {
-	i, ok := c.find(d.Node)
+	i, ok := c.findNode(d.Node)
 	return ok && c.nodes[i].seen.has(d.Seq)
 }
 
 // Max returns the highest sequence of a writer in the context, or 0.
 func (c *Context) Max(n NodeID) uint64 {
-	if i, ok := c.find(n); ok {
+	if i, ok := c.findNode(n); ok {
 		return c.nodes[i].seen.max()
 	}
 	return 0
@@ -77,7 +77,7 @@ func (c *Context) Max(n NodeID) uint64 {
 // Join adds all of other and reports whether anything was new.
 func (c *Context) Join(other *Context) (changed bool) {
 	for _, o := range other.nodes {
-		i, ok := c.find(o.node)
+		i, ok := c.findNode(o.node)
 		if !ok {
 			c.nodes = slices.Insert(c.nodes, i, nodeSpans{o.node, o.seen.clone()})
 			changed = true
@@ -92,7 +92,7 @@ func (c *Context) Join(other *Context) (changed bool) {
 // Covers reports whether all of other is in the context.
 func (c *Context) Covers(other *Context) bool {
 	for _, o := range other.nodes {
-		i, ok := c.find(o.node)
+		i, ok := c.findNode(o.node)
 		if !ok || !c.nodes[i].seen.covers(o.seen) {
 			return false
 		}
@@ -223,7 +223,7 @@ func (v *VersionVector) Join(other Value) (bool, error) {
 }
 
 // Clone implements Value.
-func (v *VersionVector) Clone() Value { return &VersionVector{v.clone()} }
+func (v *VersionVector) Clone() Value { return &VersionVector{v.cloneTally()} }
 
 // Digest implements Value.
 func (v *VersionVector) Digest() uint64 { return v.sum }

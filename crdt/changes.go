@@ -21,19 +21,19 @@ func (c *Changes[K]) Reset() {
 	c.Added, c.Updated, c.Removed = c.Added[:0], c.Updated[:0], c.Removed[:0]
 }
 
-func (c *Changes[K]) add(k K) {
+func (c *Changes[K]) recordAdded(k K) {
 	if c != nil {
 		c.Added = append(c.Added, k)
 	}
 }
 
-func (c *Changes[K]) update(k K) {
+func (c *Changes[K]) recordUpdated(k K) {
 	if c != nil {
 		c.Updated = append(c.Updated, k)
 	}
 }
 
-func (c *Changes[K]) remove(k K) {
+func (c *Changes[K]) recordRemoved(k K) {
 	if c != nil {
 		c.Removed = append(c.Removed, k)
 	}
@@ -58,18 +58,18 @@ func (t *tracker[K]) before(k K) {
 	t.keys = append(t.keys, k)
 }
 
-func (t *tracker[K]) report(ch *Changes[K]) {
+func (t *tracker[K]) reportChanges(ch *Changes[K]) {
 	if ch == nil {
 		return
 	}
 	for _, k := range t.keys {
 		switch was, is := t.seen[k], t.has(k); {
 		case !was && is:
-			ch.add(k)
+			ch.recordAdded(k)
 		case was && !is:
-			ch.remove(k)
+			ch.recordRemoved(k)
 		case was && is:
-			ch.update(k)
+			ch.recordUpdated(k)
 		}
 	}
 }

@@ -29,13 +29,13 @@ type Codec[E any] interface {
 
 // measured is a Codec that computes hash and size of an element without encoding it.
 type measured[E any] interface {
-	hash(e E) uint64
-	size(e E) int
+	hashElement(e E) uint64
+	encodedSize(e E) int
 }
 
 // copied is a Codec of elements that hold memory which a caller could change.
 type copied[E any] interface {
-	clone(e E) E
+	copyElement(e E) E
 }
 
 // stringCodec encodes strings. A UUID in its usual form, 36 characters in lower
@@ -64,11 +64,11 @@ func (stringCodec) Decode(b []byte) (string, int, error) {
 	return s, len(b) - len(r.B), r.Err
 }
 
-func (stringCodec) hash(s string) uint64 { return xxh3.HashString(s) }
+func (stringCodec) hashElement(s string) uint64 { return xxh3.HashString(s) }
 
-// size is too high for UUIDs: looking closer would cost each operation more than a
+// encodedSize is too high for UUIDs: looking closer would cost each operation more than a
 // better estimate is worth.
-func (stringCodec) size(s string) int { return canonical.StrSize(len(s)) }
+func (stringCodec) encodedSize(s string) int { return canonical.StrSize(len(s)) }
 
 // bytesCodec encodes byte slices. They are copied on the way in and on the way out.
 type bytesCodec struct{}
@@ -83,11 +83,11 @@ func (bytesCodec) Decode(b []byte) ([]byte, int, error) {
 	return p, len(b) - len(r.B), r.Err
 }
 
-func (bytesCodec) hash(e []byte) uint64 { return xxh3.Hash(e) }
+func (bytesCodec) hashElement(e []byte) uint64 { return xxh3.Hash(e) }
 
-func (bytesCodec) size(e []byte) int { return canonical.StrSize(len(e)) + 1 }
+func (bytesCodec) encodedSize(e []byte) int { return canonical.StrSize(len(e)) + 1 }
 
-func (bytesCodec) clone(e []byte) []byte { return append([]byte{}, e...) }
+func (bytesCodec) copyElement(e []byte) []byte { return append([]byte{}, e...) }
 
 // uuidCodec encodes 16-byte identities in 18 bytes.
 type uuidCodec struct{}
@@ -102,11 +102,11 @@ func (uuidCodec) Decode(b []byte) ([16]byte, int, error) {
 	return u, len(b) - len(r.B), r.Err
 }
 
-func (uuidCodec) hash(e [16]byte) uint64 {
+func (uuidCodec) hashElement(e [16]byte) uint64 {
 	return mix(binary.LittleEndian.Uint64(e[:8]), binary.LittleEndian.Uint64(e[8:]))
 }
 
-func (uuidCodec) size([16]byte) int { return 18 }
+func (uuidCodec) encodedSize([16]byte) int { return 18 }
 
 // intCodec encodes signed integers of any width.
 type intCodec[E ~int | ~int8 | ~int16 | ~int32 | ~int64] struct{}
@@ -124,9 +124,9 @@ func (intCodec[E]) Decode(b []byte) (E, int, error) {
 	return E(v), len(b) - len(r.B), r.Err
 }
 
-func (intCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
+func (intCodec[E]) hashElement(e E) uint64 { return mix(uint64(e), hashIntKey) }
 
-func (intCodec[E]) size(e E) int {
+func (intCodec[E]) encodedSize(e E) int {
 	switch v := int64(e); {
 	case v >= 0:
 		return canonical.UintSize(uint64(v))
@@ -153,9 +153,9 @@ func (uintCodec[E]) Decode(b []byte) (E, int, error) {
 	return E(v), len(b) - len(r.B), r.Err
 }
 
-func (uintCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
+func (uintCodec[E]) hashElement(e E) uint64 { return mix(uint64(e), hashIntKey) }
 
-func (uintCodec[E]) size(e E) int { return canonical.UintSize(uint64(e)) }
+func (uintCodec[E]) encodedSize(e E) int { return canonical.UintSize(uint64(e)) }
 
 // boolCodec encodes booleans.
 type boolCodec struct{}
@@ -190,12 +190,12 @@ func (c castCodec[E, U]) Decode(b []byte) (E, int, error) {
 	return *(*E)(unsafe.Pointer(&u)), n, err
 }
 
-func (c castCodec[E, U]) hash(e E) uint64 {
-	return c.of.(measured[U]).hash(*(*U)(unsafe.Pointer(&e)))
+func (c castCodec[E, U]) hashElement(e E) uint64 {
+	return c.of.(measured[U]).hashElement(*(*U)(unsafe.Pointer(&e)))
 }
 
-func (c castCodec[E, U]) size(e E) int {
-	return c.of.(measured[U]).size(*(*U)(unsafe.Pointer(&e)))
+func (c castCodec[E, U]) encodedSize(e E) int {
+	return c.of.(measured[U]).encodedSize(*(*U)(unsafe.Pointer(&e)))
 }
 
 // DefaultCodec returns the codec that the types use unless they are given
@@ -283,7 +283,7 @@ func elementOf[E any]() *element[E] {
 }
 
 func elementWith[E any](c Codec[E]) *element[E] {
-	el := &element[E]{codec: c, of: elementsOf(c)}
+	el := &element[E]{codec: c, of: elementKindsOf(c)}
 	el.fast, _ = c.(measured[E])
 	el.copies, _ = c.(copied[E])
 	return el
@@ -292,7 +292,7 @@ func elementWith[E any](c Codec[E]) *element[E] {
 // hashAndSize returns the hash of e, and the bytes that its encoding takes.
 func (t *element[E]) hashAndSize(e E) (hash uint64, size int) {
 	if t.fast != nil {
-		return t.fast.hash(e), t.fast.size(e)
+		return t.fast.hashElement(e), t.fast.encodedSize(e)
 	}
 	var local [64]byte
 	b := t.codec.Append(local[:0], e)
@@ -302,7 +302,7 @@ func (t *element[E]) hashAndSize(e E) (hash uint64, size int) {
 // ownedCopy returns a copy of e if elements share memory, else e.
 func (t *element[E]) ownedCopy(e E) E {
 	if t.copies != nil {
-		return t.copies.clone(e)
+		return t.copies.copyElement(e)
 	}
 	return e
 }
@@ -341,8 +341,8 @@ func (r *reader) tuple(n int) {
 	}
 }
 
-// read reads one element.
-func (t *element[E]) read(r *reader) (e E) {
+// decodeElement reads one element.
+func (t *element[E]) decodeElement(r *reader) (e E) {
 	if r.Err != nil {
 		return e
 	}
@@ -397,11 +397,11 @@ func (rawCodec) Decode(b []byte) (string, int, error) {
 	return string(b[:n]), n, nil
 }
 
-func (rawCodec) hash(s string) uint64 { return xxh3.HashString(s) }
+func (rawCodec) hashElement(s string) uint64 { return xxh3.HashString(s) }
 
-func (rawCodec) size(s string) int { return len(s) }
+func (rawCodec) encodedSize(s string) int { return len(s) }
 
-func (c rawCodec) elements() uint8 { return uint8(c.kind) }
+func (c rawCodec) elementKinds() uint8 { return uint8(c.kind) }
 
 // anyElement returns the element description for elements of which only the kind is
 // available.
@@ -455,7 +455,7 @@ func (msgpackCodec[E]) Decode(b []byte) (e E, n int, err error) {
 // msgpackCopied is for types with slices inside, which callers could change.
 type msgpackCopied[E any] struct{ msgpackCodec[E] }
 
-func (c msgpackCopied[E]) clone(e E) E {
+func (c msgpackCopied[E]) copyElement(e E) E {
 	out, _, err := c.Decode(c.Append(nil, e))
 	if err != nil {
 		panic(fmt.Sprintf("crdt: %T does not survive its own encoding: %v", e, err))

@@ -20,8 +20,8 @@ type column struct {
 	live   int
 }
 
-// find returns the index of the first block with that key or a higher one.
-func (c *column) find(key uint64) int {
+// findBlock returns the index of the first block with that key or a higher one.
+func (c *column) findBlock(key uint64) int {
 	n := len(c.blocks)
 	if n == 0 || c.blocks[n-1].Key < key {
 		return n
@@ -33,18 +33,18 @@ func (c *column) find(key uint64) int {
 	return sort.Search(n, func(i int) bool { return c.blocks[i].Key >= key })
 }
 
-func (c *column) get(seq uint64) (slot uint32, ok bool) {
+func (c *column) slotOf(seq uint64) (slot uint32, ok bool) {
 	key := seq >> dots.BlockBits
-	i := c.find(key)
+	i := c.findBlock(key)
 	if i == len(c.blocks) || c.blocks[i].Key != key {
 		return 0, false
 	}
 	return c.blocks[i].Get(seq & (dots.BlockLen - 1))
 }
 
-func (c *column) put(seq uint64, slot uint32) {
+func (c *column) putSlot(seq uint64, slot uint32) {
 	key := seq >> dots.BlockBits
-	i := c.find(key)
+	i := c.findBlock(key)
 	if i == len(c.blocks) || c.blocks[i].Key != key {
 		c.blocks = slices.Insert(c.blocks, i, dots.Block{Key: key})
 	}
@@ -52,8 +52,8 @@ func (c *column) put(seq uint64, slot uint32) {
 	c.live++
 }
 
-func (c *column) drop(seq uint64) {
-	i := c.find(seq >> dots.BlockBits)
+func (c *column) dropSlot(seq uint64) {
+	i := c.findBlock(seq >> dots.BlockBits)
 	b := &c.blocks[i]
 	if b.N == 1 {
 		c.blocks = slices.Delete(c.blocks, i, i+1)
@@ -63,8 +63,8 @@ func (c *column) drop(seq uint64) {
 	c.live--
 }
 
-// see adds from..to to what was seen and returns by how much the digest changes.
-func (c *column) see(from, to uint64) (sum uint64, changed bool) {
+// addSeen adds from..to to what was seen and returns by how much the digest changes.
+func (c *column) addSeen(from, to uint64) (sum uint64, changed bool) {
 	var gone [4]span
 	old := gone[:0]
 	i := c.seen.after(from)
@@ -72,7 +72,7 @@ func (c *column) see(from, to uint64) (sum uint64, changed bool) {
 		old = append(old, c.seen[k])
 	}
 	first := max(i-1, 0)
-	seen, i, j := c.seen.add(from, to)
+	seen, i, j := c.seen.addRange(from, to)
 	if i < 0 {
 		return 0, false
 	}
@@ -86,7 +86,7 @@ func (c *column) see(from, to uint64) (sum uint64, changed bool) {
 // seeAll adds t to what was seen and returns by how much the digest changes.
 func (c *column) seeAll(t spans) (sum uint64, changed bool) {
 	if len(t) == 1 {
-		return c.see(t[0].from, t[0].to)
+		return c.addSeen(t[0].from, t[0].to)
 	}
 	if c.seen.covers(t) {
 		return 0, false
@@ -140,7 +140,7 @@ func (c *column) diff(o *column, gone, come func(seq uint64)) {
 	for _, s := range o.seen {
 		lo, hi := max(s.from>>dots.BlockBits, next), s.to>>dots.BlockBits
 		next = hi + 1
-		i = max(i, c.find(lo))
+		i = max(i, c.findBlock(lo))
 		for {
 			key, a, b := hi+1, (*dots.Block)(nil), (*dots.Block)(nil)
 			if i < len(c.blocks) {
@@ -223,14 +223,14 @@ func (s spans) max() uint64 {
 	return s[len(s)-1].to
 }
 
-// add puts from..to into s. It returns the new set and the half-open range
+// addRange puts from..to into s. It returns the new set and the half-open range
 // [i,j) of old spans that the one span at index i of the new set replaces; i is -1
 // if nothing changed.
-func (s spans) add(from, to uint64) (out spans, i, j int) {
+func (s spans) addRange(from, to uint64) (out spans, i, j int) {
 	n := len(s)
 	if n > 0 && s[n-1].to+1 == from {
 		i, j = n-1, n
-		return s.replace(i, j, span{s[i].from, to}), i, j
+		return s.replaceSpans(i, j, span{s[i].from, to}), i, j
 	}
 	i = s.after(from)
 	if i < n && s[i].from <= from && to <= s[i].to {
@@ -245,10 +245,10 @@ func (s spans) add(from, to uint64) (out spans, i, j int) {
 		x.from, x.to = min(x.from, s[j].from), max(x.to, s[j].to)
 		j++
 	}
-	return s.replace(i, j, x), i, j
+	return s.replaceSpans(i, j, x), i, j
 }
 
-func (s spans) replace(i, j int, x span) spans {
+func (s spans) replaceSpans(i, j int, x span) spans {
 	switch {
 	case j > i:
 		s[i] = x

@@ -84,13 +84,13 @@ func consistentSet[E comparable](s *ORSet[E]) error {
 		n := 0
 		c.each(func(seq uint64, at uint32) {
 			n++
-			if f.at(at).dot != pack(ci, seq) {
+			if f.slotAt(at).dot != pack(ci, seq) {
 				fail("slot %d holds another dot than %d", at, seq)
 			}
 			if !c.seen.has(seq) {
 				fail("dot %d is live and was not seen", seq)
 			}
-			h, b := f.elem.hashAndSize(f.at(at).val)
+			h, b := f.elem.hashAndSize(f.slotAt(at).val)
 			sum += dotHash(c.node, seq, h)
 			size += b
 		})

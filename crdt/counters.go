@@ -173,12 +173,12 @@ func (c *GCounter) Garbage(dead func(NodeID) bool) (g Garbage) {
 	gone := c.whole(dead)
 	for _, x := range c.items {
 		if slices.Contains(gone, x.node) {
-			g.add(tallyHash(x))
+			g.addItem(tallyHash(x))
 		}
 	}
 	for _, f := range c.folds {
 		if slices.Contains(gone, f.dead) {
-			g.add(f.hash())
+			g.addItem(f.hash())
 		}
 	}
 	return g
@@ -210,14 +210,14 @@ func (c *GCounter) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || c.Garbage(dead) != agreed {
 		return false
 	}
-	c.prune(dead)
+	c.dropFolded(dead)
 	return true
 }
 
-func (c *GCounter) prune(dead func(NodeID) bool) {
+func (c *GCounter) dropFolded(dead func(NodeID) bool) {
 	gone := c.whole(dead)
 	for _, n := range gone {
-		c.drop(n)
+		c.dropNode(n)
 	}
 	c.folds = slices.DeleteFunc(c.folds, func(f fold) bool {
 		if slices.Contains(gone, f.dead) {
@@ -246,7 +246,7 @@ func (c *GCounter) Clone() Value {
 	return &d
 }
 
-func (c *GCounter) copy() GCounter { return GCounter{c.clone(), slices.Clone(c.folds)} }
+func (c *GCounter) copy() GCounter { return GCounter{c.cloneTally(), slices.Clone(c.folds)} }
 
 // Digest implements Value.
 func (c *GCounter) Digest() uint64 { return c.sum }
@@ -268,7 +268,7 @@ func (c *GCounter) Size() int { return c.size() + 1 + 27*len(c.folds) }
 func (c *GCounter) Decode(b []byte) error {
 	r := &reader{canonical.Reader{B: b}}
 	var d GCounter
-	d.read(r)
+	d.decodeFrom(r)
 	if err := r.Done(); err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (c *GCounter) Decode(b []byte) error {
 	return nil
 }
 
-func (c *GCounter) read(r *reader) {
+func (c *GCounter) decodeFrom(r *reader) {
 	r.tuple(4)
 	readKind(r, KindGCounter)
 	c.tally = readTally(r)
@@ -372,8 +372,8 @@ func (c *PNCounter) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || c.Garbage(dead) != agreed {
 		return false
 	}
-	c.up.prune(dead)
-	c.down.prune(dead)
+	c.up.dropFolded(dead)
+	c.down.dropFolded(dead)
 	return true
 }
 
@@ -410,8 +410,8 @@ func (c *PNCounter) Decode(b []byte) error {
 	r.tuple(3)
 	readKind(r, KindPNCounter)
 	var d PNCounter
-	d.up.read(r)
-	d.down.read(r)
+	d.up.decodeFrom(r)
+	d.down.decodeFrom(r)
 	if err := r.Done(); err != nil {
 		return err
 	}
@@ -434,12 +434,12 @@ type count struct {
 
 func tallyHash(c count) uint64 { return mix(uint64(c.node), c.n) }
 
-func (t *tally) find(n NodeID) (int, bool) {
+func (t *tally) findNode(n NodeID) (int, bool) {
 	return slices.BinarySearchFunc(t.items, n, func(c count, n NodeID) int { return cmp.Compare(c.node, n) })
 }
 
 func (t *tally) get(n NodeID) uint64 {
-	if i, ok := t.find(n); ok {
+	if i, ok := t.findNode(n); ok {
 		return t.items[i].n
 	}
 	return 0
@@ -447,7 +447,7 @@ func (t *tally) get(n NodeID) uint64 {
 
 // raiseTo sets the number of a writer, unless it is that high already.
 func (t *tally) raiseTo(n NodeID, to uint64) bool {
-	i, ok := t.find(n)
+	i, ok := t.findNode(n)
 	switch {
 	case to == 0 || ok && t.items[i].n >= to:
 		return false
@@ -461,8 +461,8 @@ func (t *tally) raiseTo(n NodeID, to uint64) bool {
 	return true
 }
 
-func (t *tally) drop(n NodeID) bool {
-	i, ok := t.find(n)
+func (t *tally) dropNode(n NodeID) bool {
+	i, ok := t.findNode(n)
 	if ok {
 		t.sum -= tallyHash(t.items[i])
 		t.items = slices.Delete(t.items, i, i+1)
@@ -477,7 +477,7 @@ func (t *tally) joinTally(o *tally) (changed bool) {
 	return changed
 }
 
-func (t *tally) clone() tally { return tally{slices.Clone(t.items), t.sum} }
+func (t *tally) cloneTally() tally { return tally{slices.Clone(t.items), t.sum} }
 
 // append writes the writers, then their numbers.
 func (t *tally) append(b []byte) []byte {

@@ -22,7 +22,7 @@ type unitCodec struct{}
 
 func (unitCodec) Append(b []byte, _ unit) []byte { return append(b, canonical.True) }
 
-func (unitCodec) elements() uint8 { return 0 }
+func (unitCodec) elementKinds() uint8 { return 0 }
 
 func (unitCodec) Decode(b []byte) (unit, int, error) {
 	on, n, err := boolCodec{}.Decode(b)

@@ -30,7 +30,7 @@ type Garbage struct {
 	Items int
 }
 
-func (g *Garbage) add(hash uint64) {
+func (g *Garbage) addItem(hash uint64) {
 	g.Digest += hash
 	g.Items++
 }
@@ -40,13 +40,13 @@ func (g *Garbage) add(hash uint64) {
 func (c *causal[P]) garbage(dead func(NodeID) bool) (g Garbage) {
 	for i := range c.columns {
 		if col := &c.columns[i]; col.used && col.live == 0 && dead(col.node) {
-			g.add(col.seenHash())
+			g.addItem(col.seenHash())
 		}
 	}
 	return g
 }
 
-func (c *causal[P]) prune(agreed Garbage, dead func(NodeID) bool) bool {
+func (c *causal[P]) pruneColumns(agreed Garbage, dead func(NodeID) bool) bool {
 	if agreed.Items == 0 || c.garbage(dead) != agreed {
 		return false
 	}
@@ -75,7 +75,7 @@ func (s *ORSet[E]) Garbage(dead func(NodeID) bool) Garbage {
 // Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
 // reports whether it did. The content does not change, but the digest does.
 func (s *ORSet[E]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
-	return s.grown().prune(agreed, dead)
+	return s.grown().pruneColumns(agreed, dead)
 }
 
 // Garbage returns the garbage of the value, if the writers for which dead returns true are
@@ -152,7 +152,7 @@ func (m *LWWMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 func (v *VersionVector) Garbage(dead func(NodeID) bool) (g Garbage) {
 	for _, x := range v.items {
 		if dead(x.node) {
-			g.add(tallyHash(x))
+			g.addItem(tallyHash(x))
 		}
 	}
 	return g
@@ -166,7 +166,7 @@ func (v *VersionVector) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	}
 	for _, c := range slices.Clone(v.items) {
 		if dead(c.node) {
-			v.drop(c.node)
+			v.dropNode(c.node)
 		}
 	}
 	return true
@@ -293,9 +293,9 @@ func (x *shares[E, G]) gather(s *ORSet[E], of func(NodeID) bool) (changed bool) 
 		p.inc, p.dec = upDown(old, func(e *E) part { _, p, _ := x.split(e); return p })
 		now := x.with(lead, p)
 		for _, e := range old {
-			f.erase(e, &ORSet[E]{})
+			f.eraseElement(e, &ORSet[E]{})
 		}
-		orsetHooks[E]{f, nil}.arrived(f.insert(f.column(first.Node), first.Seq, now))
+		orsetHooks[E]{f, nil}.arrived(f.insertDot(f.column(first.Node), first.Seq, now))
 		x.moved(old, now)
 		changed = true
 	}
@@ -305,7 +305,7 @@ func (x *shares[E, G]) gather(s *ORSet[E], of func(NodeID) bool) (changed bool) 
 
 // dots returns the dots of an element that is there.
 func (f *orset[E]) dots(e E) []Dot {
-	at, _ := f.find(f.table.hash(e), e)
+	at, _ := f.findSlot(f.table.hash(e), e)
 	out := []Dot{f.dot(at)}
 	for _, more := range f.extra[at] {
 		out = append(out, f.dot(more))

@@ -29,7 +29,7 @@ type GSet[E comparable] struct {
 // NewGSet returns an empty set with a codec of the caller's.
 func NewGSet[E comparable](c Codec[E]) *GSet[E] { return &GSet[E]{elem: keyWith(c)} }
 
-func (s *GSet[E]) element() *element[E] {
+func (s *GSet[E]) elementType() *element[E] {
 	if s.elem == nil {
 		s.elem = keyOf[E]()
 	}
@@ -38,18 +38,18 @@ func (s *GSet[E]) element() *element[E] {
 
 // Add puts e in and returns the delta, or nil if it is there.
 func (s *GSet[E]) Add(e E) *GSet[E] {
-	if !s.insert(e) {
+	if !s.insertElement(e) {
 		return nil
 	}
 	d := &GSet[E]{elem: s.elem}
-	d.insert(e)
+	d.insertElement(e)
 	return d
 }
 
 // gsetLinear is how many elements are searched without a table.
 const gsetLinear = 8
 
-func (s *GSet[E]) insert(e E) bool {
+func (s *GSet[E]) insertElement(e E) bool {
 	if s.Contains(e) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (s *GSet[E]) insert(e E) bool {
 	case n > gsetLinear:
 		s.table.Put(s.table.hash(e), uint32(n-1))
 	}
-	hash, size := s.element().hashAndSize(e)
+	hash, size := s.elementType().hashAndSize(e)
 	s.sum += mix(hash, hashIntKey)
 	s.bytes += size
 	return true
@@ -101,8 +101,8 @@ func (s *GSet[E]) Merge(other *GSet[E], ch *Changes[E]) (changed bool) {
 		return false
 	}
 	for _, e := range other.list {
-		if s.insert(e) {
-			ch.add(e)
+		if s.insertElement(e) {
+			ch.recordAdded(e)
 			changed = true
 		}
 	}
@@ -114,13 +114,13 @@ func (s *GSet[E]) Kind() Kind {
 	if s == nil {
 		return KindGSet
 	}
-	return KindGSet.with(s.element().of)
+	return KindGSet.with(s.elementType().of)
 }
 
 // Join implements Value.
 func (s *GSet[E]) Join(other Value) (bool, error) {
 	o, ok := other.(*GSet[E])
-	if !ok || o != nil && o.element().of != s.element().of {
+	if !ok || o != nil && o.elementType().of != s.elementType().of {
 		return false, mismatch(s, other)
 	}
 	return s.Merge(o, nil), nil
@@ -145,7 +145,7 @@ func (s *GSet[E]) Append(b []byte) []byte {
 	cuts := make([][]byte, len(s.list))
 	for i, e := range s.list {
 		n := len(all)
-		all = s.element().codec.Append(all, e)
+		all = s.elementType().codec.Append(all, e)
 		cuts[i] = all[n:]
 	}
 	slices.SortFunc(cuts, bytes.Compare)
@@ -161,12 +161,12 @@ func (s *GSet[E]) Size() int { return s.bytes + 7 }
 // Decode replaces the set with an encoded one. On error it is left as it was. The
 // set keeps its codec.
 func (s *GSet[E]) Decode(b []byte) error {
-	c := &GSet[E]{elem: s.element()}
+	c := &GSet[E]{elem: s.elementType()}
 	r := &reader{canonical.Reader{B: b}}
 	r.tuple(2)
 	readKind(r, c.Kind())
 	for n := r.arrayLen("elements", 1); n > 0 && r.Err == nil; n-- {
-		if e := c.elem.read(r); r.Err == nil && !c.insert(e) {
+		if e := c.elem.decodeElement(r); r.Err == nil && !c.insertElement(e) {
 			r.Fail(ErrMalformed)
 		}
 	}

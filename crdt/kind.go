@@ -98,8 +98,8 @@ func (k Kind) places() int {
 	return 0
 }
 
-// element returns the i-th element kind.
-func (k Kind) element(i int) ElementKind {
+// elementKind returns the i-th element kind.
+func (k Kind) elementKind(i int) ElementKind {
 	return ElementKind(k>>(kindBits+i*elementBits)) & elementMask
 }
 
@@ -109,7 +109,7 @@ func (k Kind) known() bool {
 	if b == 0 || int(b) >= len(kinds) || k>>(kindBits+k.places()*elementBits) != 0 {
 		return false
 	}
-	return int(k.element(0)) < len(elementNames) && int(k.element(1)) < len(elementNames)
+	return int(k.elementKind(0)) < len(elementNames) && int(k.elementKind(1)) < len(elementNames)
 }
 
 // String returns the name of the kind, for example "ORSet[int]" or "Flag"; "none" for 0,
@@ -127,23 +127,23 @@ func (k Kind) String() string {
 	}
 	names := make([]string, t.elements)
 	for i := range names {
-		names[i] = k.element(i).String()
+		names[i] = k.elementKind(i).String()
 	}
 	return t.name + "[" + strings.Join(names, ",") + "]"
 }
 
 // ElementKindOf returns the element kind of a codec.
 func ElementKindOf[E any](c Codec[E]) ElementKind {
-	return ElementKind(elementsOf(c) & elementMask)
+	return ElementKind(elementKindsOf(c) & elementMask)
 }
 
 // kinded is a Codec with an element kind of its own, or two of them, the first in the low
 // four bits.
-type kinded interface{ elements() uint8 }
+type kinded interface{ elementKinds() uint8 }
 
-func elementsOf(codec any) uint8 {
+func elementKindsOf(codec any) uint8 {
 	if c, ok := codec.(kinded); ok {
-		return c.elements()
+		return c.elementKinds()
 	}
 	return uint8(ElementCustom)
 }
@@ -154,14 +154,14 @@ func (k Kind) with(elements uint8) Kind { return k | Kind(elements)<<kindBits }
 // packKinds packs the element kinds of keys and values.
 func packKinds(key, val uint8) uint8 { return key | val<<elementBits }
 
-func (stringCodec) elements() uint8       { return uint8(ElementString) }
-func (bytesCodec) elements() uint8        { return uint8(ElementBytes) }
-func (uuidCodec) elements() uint8         { return uint8(ElementUUID) }
-func (intCodec[E]) elements() uint8       { return uint8(ElementInt) }
-func (uintCodec[E]) elements() uint8      { return uint8(ElementUint) }
-func (boolCodec) elements() uint8         { return uint8(ElementBool) }
-func (c castCodec[E, U]) elements() uint8 { return elementsOf(c.of) }
-func (c msgpackCodec[E]) elements() uint8 { return uint8(msgpackKind(reflect.TypeFor[E]())) }
+func (stringCodec) elementKinds() uint8       { return uint8(ElementString) }
+func (bytesCodec) elementKinds() uint8        { return uint8(ElementBytes) }
+func (uuidCodec) elementKinds() uint8         { return uint8(ElementUUID) }
+func (intCodec[E]) elementKinds() uint8       { return uint8(ElementInt) }
+func (uintCodec[E]) elementKinds() uint8      { return uint8(ElementUint) }
+func (boolCodec) elementKinds() uint8         { return uint8(ElementBool) }
+func (c castCodec[E, U]) elementKinds() uint8 { return elementKindsOf(c.of) }
+func (c msgpackCodec[E]) elementKinds() uint8 { return uint8(msgpackKind(reflect.TypeFor[E]())) }
 
 // msgpackKind returns what msgpack makes of a type.
 func msgpackKind(t reflect.Type) ElementKind {

@@ -56,7 +56,7 @@ var largeValues = map[string]struct {
 		fresh:    func() Value { return &ORMultiMap[string, string]{} },
 		put:      func(v Value, e string, at uint64) { v.(*ORMultiMap[string, string]).Add(na+NodeID(at%3), e, "v") },
 		end:      func(v Value, e string, _ uint64) { v.(*ORMultiMap[string, string]).RemoveKey(e) },
-		elements: func(v Value) map[string]bool { return setOf(v.(*ORMultiMap[string, string]).index().Keys()) },
+		elements: func(v Value) map[string]bool { return setOf(v.(*ORMultiMap[string, string]).indexByKey().Keys()) },
 	},
 	"ORMultiMap of one key": {
 		fresh:    func() Value { return &ORMultiMap[string, string]{} },
@@ -68,7 +68,7 @@ var largeValues = map[string]struct {
 		fresh:    func() Value { return &PNCounterMap[string]{} },
 		put:      func(v Value, e string, at uint64) { v.(*PNCounterMap[string]).Add(na+NodeID(at%3), e, 1) },
 		end:      func(v Value, e string, _ uint64) { v.(*PNCounterMap[string]).Remove(e) },
-		elements: func(v Value) map[string]bool { return setOf(v.(*PNCounterMap[string]).index().Keys()) },
+		elements: func(v Value) map[string]bool { return setOf(v.(*PNCounterMap[string]).indexByKey().Keys()) },
 	},
 	"GSet": {
 		fresh:    func() Value { return &GSet[string]{} },

@@ -72,7 +72,7 @@ func newLWWMap[K comparable, V any](t *lwwTypes[K, V]) *lwwMap[K, V] {
 	return f
 }
 
-func (m *LWWMap[K, V]) elements() *lwwTypes[K, V] {
+func (m *LWWMap[K, V]) elementTypes() *lwwTypes[K, V] {
 	if m.types == nil {
 		m.types = &lwwTypes[K, V]{keyOf[K](), elementOf[V]()}
 	}
@@ -81,7 +81,7 @@ func (m *LWWMap[K, V]) elements() *lwwTypes[K, V] {
 
 func (m *LWWMap[K, V]) grown() *lwwMap[K, V] {
 	if m.full == nil {
-		m.full = newLWWMap(m.elements())
+		m.full = newLWWMap(m.elementTypes())
 		if m.one.stamp != (Stamp{}) {
 			m.full.apply(&m.one, nil)
 			m.one = lwwEntry[K, V]{}
@@ -94,36 +94,36 @@ func (m *LWWMap[K, V]) grown() *lwwMap[K, V] {
 // has that stamp or a newer one: then nothing changes. The zero Stamp is never
 // newer. V is copied if it holds memory that the caller could change.
 func (m *LWWMap[K, V]) Set(k K, v V, stamp Stamp) *LWWMap[K, V] {
-	return m.write(lwwEntry[K, V]{key: k, val: v, stamp: stamp})
+	return m.writeEntry(lwwEntry[K, V]{key: k, val: v, stamp: stamp})
 }
 
 // Delete ends the entry of k under a stamp and returns the delta, or nil if the
 // entry has that stamp or a newer one.
 func (m *LWWMap[K, V]) Delete(k K, stamp Stamp) *LWWMap[K, V] {
-	return m.write(lwwEntry[K, V]{key: k, stamp: stamp, dead: true})
+	return m.writeEntry(lwwEntry[K, V]{key: k, stamp: stamp, dead: true})
 }
 
-func (m *LWWMap[K, V]) write(e lwwEntry[K, V]) *LWWMap[K, V] {
+func (m *LWWMap[K, V]) writeEntry(e lwwEntry[K, V]) *LWWMap[K, V] {
 	if m.small(&e) {
 		if e.stamp.Compare(m.one.stamp) <= 0 {
 			return nil
 		}
-		m.one = m.elements().ownEntry(e)
+		m.one = m.elementTypes().ownEntry(e)
 		return &LWWMap[K, V]{types: m.types, one: m.types.ownEntry(e)}
 	}
 	f := m.grown()
 	h := f.table.hash(e.key)
-	at, ok := f.find(h, e.key)
+	at, ok := f.findSlot(h, e.key)
 	var stands Stamp
 	if ok {
-		stands = f.at(at).stamp
+		stands = f.entryAt(at).stamp
 	}
 	if e.stamp.Compare(stands) <= 0 {
 		return nil
 	}
 	d := f.delta()
 	d.one = f.types.ownEntry(e)
-	f.put(h, at, ok, f.types.ownEntry(e))
+	f.storeEntry(h, at, ok, f.types.ownEntry(e))
 	return d
 }
 
@@ -174,8 +174,8 @@ func (m *LWWMap[K, V]) entry(k K) *lwwEntry[K, V] {
 		}
 		return nil
 	}
-	if at, ok := m.full.find(m.full.table.hash(k), k); ok {
-		return m.full.at(at)
+	if at, ok := m.full.findSlot(m.full.table.hash(k), k); ok {
+		return m.full.entryAt(at)
 	}
 	return nil
 }
@@ -278,10 +278,10 @@ func (m *LWWMap[K, V]) Merge(other *LWWMap[K, V], ch *Changes[K]) (changed bool)
 // mergeSmall joins e, if there is one, to a map that stays small.
 func (m *LWWMap[K, V]) mergeSmall(e *lwwEntry[K, V], ch *Changes[K]) bool {
 	alive := m.one.stamp != (Stamp{}) && !m.one.dead
-	if c := e.stamp.Compare(m.one.stamp); c < 0 || c == 0 && (e.stamp == (Stamp{}) || !m.elements().winsTie(e, &m.one)) {
+	if c := e.stamp.Compare(m.one.stamp); c < 0 || c == 0 && (e.stamp == (Stamp{}) || !m.elementTypes().winsTie(e, &m.one)) {
 		return false
 	}
-	m.one = m.elements().ownEntry(*e)
+	m.one = m.elementTypes().ownEntry(*e)
 	e.noteChange(alive, ch)
 	return true
 }
@@ -290,11 +290,11 @@ func (m *LWWMap[K, V]) mergeSmall(e *lwwEntry[K, V], ch *Changes[K]) bool {
 func (e *lwwEntry[K, V]) noteChange(alive bool, ch *Changes[K]) {
 	switch {
 	case !e.dead && alive:
-		ch.update(e.key)
+		ch.recordUpdated(e.key)
 	case !e.dead:
-		ch.add(e.key)
+		ch.recordAdded(e.key)
 	case alive:
-		ch.remove(e.key)
+		ch.recordRemoved(e.key)
 	}
 }
 
@@ -311,7 +311,7 @@ func (f *lwwMap[K, V]) sameAs(o *lwwMap[K, V]) bool {
 func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 	f := m.grown()
 	for s := range uint32(f.slots) {
-		e := f.at(s)
+		e := f.entryAt(s)
 		if !e.dead || !seen(e.key, e.stamp) {
 			continue
 		}
@@ -320,7 +320,7 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 		}
 		f.account(e, -1)
 		f.table.Drop(f.table.hash(e.key), s)
-		*f.edit(s) = lwwEntry[K, V]{}
+		*f.editEntry(s) = lwwEntry[K, V]{}
 		f.free = append(f.free, s)
 		dropped++
 	}
@@ -335,17 +335,17 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 	return dropped
 }
 
-// at returns slot s for reading.
-func (f *lwwMap[K, V]) at(s uint32) *lwwEntry[K, V] {
+// entryAt returns slot s for reading.
+func (f *lwwMap[K, V]) entryAt(s uint32) *lwwEntry[K, V] {
 	return &f.pages.List[s>>pageBits][s&(pageLen-1)]
 }
 
-// edit returns slot s for writing.
-func (f *lwwMap[K, V]) edit(s uint32) *lwwEntry[K, V] {
+// editEntry returns slot s for writing.
+func (f *lwwMap[K, V]) editEntry(s uint32) *lwwEntry[K, V] {
 	return &f.pages.DetachLeaf(int(s >> pageBits))[s&(pageLen-1)]
 }
 
-func (f *lwwMap[K, V]) find(hash uint32, k K) (uint32, bool) {
+func (f *lwwMap[K, V]) findSlot(hash uint32, k K) (uint32, bool) {
 	t := &f.table
 	if t.Size == 0 {
 		return 0, false
@@ -356,7 +356,7 @@ func (f *lwwMap[K, V]) find(hash uint32, k K) (uint32, bool) {
 		if x == 0 {
 			return 0, false
 		}
-		if uint32(x>>32) == hash && f.at(uint32(x)-1).key == k {
+		if uint32(x>>32) == hash && f.entryAt(uint32(x)-1).key == k {
 			return uint32(x) - 1, true
 		}
 	}
@@ -376,16 +376,16 @@ func (f *lwwMap[K, V]) delta() *LWWMap[K, V] {
 // apply joins one entry.
 func (f *lwwMap[K, V]) apply(e *lwwEntry[K, V], ch *Changes[K]) bool {
 	h := f.table.hash(e.key)
-	at, ok := f.find(h, e.key)
+	at, ok := f.findSlot(h, e.key)
 	alive := false
 	if ok {
-		old := f.at(at)
+		old := f.entryAt(at)
 		alive = !old.dead
 		if c := e.stamp.Compare(old.stamp); c < 0 || c == 0 && !f.types.winsTie(e, old) {
 			return false
 		}
 	}
-	f.put(h, at, ok, f.types.ownEntry(*e))
+	f.storeEntry(h, at, ok, f.types.ownEntry(*e))
 	e.noteChange(alive, ch)
 	return true
 }
@@ -405,12 +405,12 @@ func (t *lwwTypes[K, V]) winsTie(e, old *lwwEntry[K, V]) bool {
 
 func first(hash uint64, _ int) uint64 { return hash }
 
-// put stores e, in slot at if the key has one.
-func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
+// storeEntry stores e, in slot at if the key has one.
+func (f *lwwMap[K, V]) storeEntry(h, at uint32, ok bool, e lwwEntry[K, V]) {
 	key, size := f.types.key.hashAndSize(e.key)
 	switch {
 	case ok:
-		f.accountFor(f.at(at), key, size, -1)
+		f.accountFor(f.entryAt(at), key, size, -1)
 	case len(f.free) > 0:
 		at = f.free[len(f.free)-1]
 		f.free = f.free[:len(f.free)-1]
@@ -421,7 +421,7 @@ func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
 		f.slots++
 		f.table.Put(h, at)
 	}
-	x := f.edit(at)
+	x := f.editEntry(at)
 	*x = e
 	f.accountFor(x, key, size, 1)
 }
@@ -457,7 +457,7 @@ func (m *LWWMap[K, V]) weighSmall() (hash uint64, size int) {
 	if m.one.stamp == (Stamp{}) {
 		return 0, 0
 	}
-	t := m.elements()
+	t := m.elementTypes()
 	hash, size = t.key.hashAndSize(m.one.key)
 	return t.weigh(&m.one, hash, size)
 }
@@ -467,7 +467,7 @@ func (m *LWWMap[K, V]) Kind() Kind {
 	if m == nil {
 		return KindLWWMap
 	}
-	return KindLWWMap.with(m.elements().kinds())
+	return KindLWWMap.with(m.elementTypes().kinds())
 }
 
 func (t *lwwTypes[K, V]) kinds() uint8 { return packKinds(t.key.of, t.val.of) }
@@ -475,7 +475,7 @@ func (t *lwwTypes[K, V]) kinds() uint8 { return packKinds(t.key.of, t.val.of) }
 // Join implements Value.
 func (m *LWWMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*LWWMap[K, V])
-	if !ok || o != nil && o.elements().kinds() != m.elements().kinds() {
+	if !ok || o != nil && o.elementTypes().kinds() != m.elementTypes().kinds() {
 		return false, mismatch(m, other)
 	}
 	return m.Merge(o, nil), nil
@@ -483,7 +483,7 @@ func (m *LWWMap[K, V]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (m *LWWMap[K, V]) Clone() Value {
-	c := &LWWMap[K, V]{types: m.elements(), one: m.one}
+	c := &LWWMap[K, V]{types: m.elementTypes(), one: m.one}
 	if m.full == nil {
 		return c
 	}

@@ -22,7 +22,7 @@ import (
 // Append implements Value.
 func (m *LWWMap[K, V]) Append(b []byte) []byte {
 	list := m.sorted()
-	t := m.elements()
+	t := m.elementTypes()
 	nodes := m.nodes()
 	b = canonical.AppendUint(canonical.AppendArrayLen(b, 5), uint64(m.Kind()))
 	b = canonical.AppendArrayLen(b, len(nodes))
@@ -68,7 +68,7 @@ func (m *LWWMap[K, V]) nodes() (nodes []NodeID) {
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codecs.
 func (m *LWWMap[K, V]) Decode(b []byte) error {
-	t := m.elements()
+	t := m.elementTypes()
 	r := &reader{canonical.Reader{B: b}}
 	r.tuple(5)
 	readKind(r, m.Kind())
@@ -87,7 +87,7 @@ func (m *LWWMap[K, V]) Decode(b []byte) error {
 	for i := range list {
 		e := &list[i]
 		e.readStamp(stamps, nodes, &at)
-		e.key = t.key.read(r)
+		e.key = t.key.decodeElement(r)
 		if !e.dead {
 			live++
 		}
@@ -97,7 +97,7 @@ func (m *LWWMap[K, V]) Decode(b []byte) error {
 	}
 	for i := range list {
 		if e := &list[i]; !e.dead {
-			e.val = t.val.read(r)
+			e.val = t.val.decodeElement(r)
 		}
 	}
 	if n == 1 && list[0].stamp != (Stamp{}) && r.Done() == nil {
@@ -132,10 +132,10 @@ func (e *lwwEntry[K, V]) readStamp(p *canonical.Blob, nodes []NodeID, at *uint64
 // addDecoded stores an entry, whose key must be new.
 func (f *lwwMap[K, V]) addDecoded(e *lwwEntry[K, V]) bool {
 	h := f.table.hash(e.key)
-	if _, ok := f.find(h, e.key); ok || e.stamp == (Stamp{}) {
+	if _, ok := f.findSlot(h, e.key); ok || e.stamp == (Stamp{}) {
 		return false
 	}
-	f.put(h, 0, false, *e)
+	f.storeEntry(h, 0, false, *e)
 	return true
 }
 
@@ -161,7 +161,7 @@ func (m *LWWMap[K, V]) sorted() []timed[*lwwEntry[K, V]] {
 		list = append(list, timed[*lwwEntry[K, V]]{e.stamp.Time, e})
 	}
 	list = sortByTime(list)
-	key := m.elements().key.codec
+	key := m.elementTypes().key.codec
 	for from := 0; from < len(list); {
 		to := from + 1
 		for to < len(list) && list[to].time == list[from].time {

@@ -69,7 +69,7 @@ func mutants() map[string]struct {
 	overclaim := func(v Value) Value {
 		f := v.(*ORSet[string]).grown()
 		for i := range f.columns {
-			f.see(i, 1, f.columns[i].seen.max())
+			f.addSeen(i, 1, f.columns[i].seen.max())
 		}
 		return v
 	}
@@ -118,9 +118,9 @@ func keepBoth() mutant {
 		for _, c := range s.columns {
 			c.each(func(seq uint64, at uint32) {
 				ci := d.column(c.node)
-				e := s.at(at).val
-				if _, ok := d.columns[ci].get(seq); !ok && dst.(*ORSet[string]).Contains(e) {
-					orsetHooks[string]{d, nil}.arrived(d.insert(ci, seq, e))
+				e := s.slotAt(at).val
+				if _, ok := d.columns[ci].slotOf(seq); !ok && dst.(*ORSet[string]).Contains(e) {
+					orsetHooks[string]{d, nil}.arrived(d.insertDot(ci, seq, e))
 				}
 			})
 		}
@@ -134,10 +134,10 @@ func tieToReceiver() mutant {
 		m := dst.(*LWWMap[string, string]).grown()
 		for e := range src.(*LWWMap[string, string]).entries() {
 			if old, ok := last[e.key]; ok && old.stamp == e.stamp {
-				at, _ := m.find(m.table.hash(e.key), e.key)
-				m.account(m.at(at), -1)
-				m.edit(at).val, m.edit(at).dead = old.val, old.dead
-				m.account(m.at(at), 1)
+				at, _ := m.findSlot(m.table.hash(e.key), e.key)
+				m.account(m.entryAt(at), -1)
+				m.editEntry(at).val, m.editEntry(at).dead = old.val, old.dead
+				m.account(m.entryAt(at), 1)
 			}
 			last[e.key] = *e
 		}

@@ -97,15 +97,15 @@ func (m *ORMap[K, V]) Remove(k K) *ORMap[K, V] { return m.At(k).Remove() }
 func (m *ORMap[K, V]) Contains(k K) bool { return m.At(k).Exists() }
 
 // Keys returns the keys, in no particular order.
-func (m *ORMap[K, V]) Keys() []K { return m.index().Keys() }
+func (m *ORMap[K, V]) Keys() []K { return m.indexByKey().Keys() }
 
 // Len returns the number of keys.
-func (m *ORMap[K, V]) Len() int { return m.index().Len }
+func (m *ORMap[K, V]) Len() int { return m.indexByKey().Len }
 
-// write puts new leaves in place of old ones and returns the delta.
-func (m *ORMap[K, V]) write(node NodeID, now leaf[V], old ...leaf[V]) *ORMap[K, V] {
-	m.index()
-	d := m.asSet().replace(node, now, old...)
+// replaceLeaves puts new leaves in place of old ones and returns the delta.
+func (m *ORMap[K, V]) replaceLeaves(node NodeID, now leaf[V], old ...leaf[V]) *ORMap[K, V] {
+	m.indexByKey()
+	d := m.asSet().replaceElements(node, now, old...)
 	for _, e := range old {
 		if e != now {
 			m.elementLeft(e)
@@ -115,9 +115,9 @@ func (m *ORMap[K, V]) write(node NodeID, now leaf[V], old ...leaf[V]) *ORMap[K, 
 	return m.wrap(d)
 }
 
-func (m *ORMap[K, V]) erase(old ...leaf[V]) *ORMap[K, V] {
-	m.index()
-	d := m.asSet().erase(old...)
+func (m *ORMap[K, V]) eraseLeaves(old ...leaf[V]) *ORMap[K, V] {
+	m.indexByKey()
+	d := m.asSet().eraseElements(old...)
 	if d != nil {
 		for _, e := range old {
 			m.elementLeft(e)
@@ -136,7 +136,7 @@ func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 	if m.places == nil && ch == nil {
 		return m.asSet().Merge(other.asSet(), nil)
 	}
-	m.index()
+	m.indexByKey()
 	var c Changes[leaf[V]]
 	changed := m.asSet().Merge(other.asSet(), &c)
 	t := tracker[K]{has: func(k K) bool { _, ok := m.places.GetContent(k); return ok }}
@@ -148,7 +148,7 @@ func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 		t.before(m.pathOf(e.path)[0])
 		m.elementLeft(e)
 	}
-	t.report(ch)
+	t.reportChanges(ch)
 	return changed
 }
 
@@ -179,7 +179,7 @@ func (m *ORMap[K, V]) Join(other Value) (bool, error) {
 func (m *ORMap[K, V]) Clone() Value {
 	c := &ORMap[K, V]{set: m.asSet().copy(), keys: m.keys}
 	if m.set.full != nil {
-		c.places = m.index().ShareIndex()
+		c.places = m.indexByKey().ShareIndex()
 	}
 	return c
 }
@@ -235,8 +235,8 @@ func (b *branch[K, V]) all(out []leaf[V]) []leaf[V] {
 	return out
 }
 
-// grow returns the branch under k and makes it if need be.
-func (b *branch[K, V]) grow(k K) *branch[K, V] {
+// ensureChild returns the branch under k and makes it if need be.
+func (b *branch[K, V]) ensureChild(k K) *branch[K, V] {
 	if kid := b.kids[k]; kid != nil {
 		return kid
 	}
@@ -265,8 +265,8 @@ func (b *branch[K, V]) cloneBranch(up *branch[K, V]) *branch[K, V] {
 	return c
 }
 
-// prune takes the branch out if it is empty, and then those above.
-func (b *branch[K, V]) prune() {
+// removeEmpty takes the branch out if it is empty, and then those above.
+func (b *branch[K, V]) removeEmpty() {
 	for b.up != nil && b.leaves == 0 && len(b.list) == 0 {
 		up, last := b.up, len(b.up.list)-1
 		up.list[b.pos] = up.list[last]
@@ -278,7 +278,7 @@ func (b *branch[K, V]) prune() {
 	}
 }
 
-func (m *ORMap[K, V]) index() *shared.Keyed[K, *branch[K, V]] {
+func (m *ORMap[K, V]) indexByKey() *shared.Keyed[K, *branch[K, V]] {
 	if m.places == nil {
 		m.asSet()
 		m.places = shared.NewKeyed[K, *branch[K, V]]()
@@ -299,7 +299,7 @@ func (m *ORMap[K, V]) pathOf(path string) []K {
 	r := &reader{canonical.Reader{B: []byte(path)}}
 	out := make([]K, r.arrayLen("path", 1))
 	for i := range out {
-		out[i] = m.keys.read(r)
+		out[i] = m.keys.decodeElement(r)
 	}
 	return out
 }
@@ -313,10 +313,10 @@ func (m *ORMap[K, V]) entered(e leaf[V]) {
 		m.places.PutContent(path[0], b)
 	}
 	for _, k := range path[1:] {
-		b = b.grow(k)
+		b = b.ensureChild(k)
 	}
-	if g := &b.groups[e.field]; g.find(e) < 0 {
-		g.add(e)
+	if g := &b.groups[e.field]; g.indexOf(e) < 0 {
+		g.addValue(e)
 		b.leaves++
 	}
 }
@@ -329,9 +329,9 @@ func (m *ORMap[K, V]) elementLeft(e leaf[V]) {
 	for _, k := range path[1:] {
 		b = b.kids[k]
 	}
-	b.groups[e.field].drop(e)
+	b.groups[e.field].dropValue(e)
 	b.leaves--
-	b.prune()
+	b.removeEmpty()
 	if top.leaves == 0 && len(top.list) == 0 {
 		m.places.DropKey(path[0])
 	}
@@ -344,7 +344,7 @@ type leafCodec[K, V comparable] struct {
 	val *element[V]
 }
 
-func (c leafCodec[K, V]) elements() uint8 { return packKinds(c.key.of, c.val.of) }
+func (c leafCodec[K, V]) elementKinds() uint8 { return packKinds(c.key.of, c.val.of) }
 
 var leafLen = [...]int{fieldRegister: 3, fieldElement: 3, fieldFlag: 2, fieldCounter: 6}
 
@@ -372,7 +372,7 @@ func (c leafCodec[K, V]) Decode(b []byte) (e leaf[V], n int, err error) {
 	switch e.field = field(f); {
 	case r.Err != nil:
 	case e.field == fieldRegister || e.field == fieldElement:
-		e.val = c.val.read(r)
+		e.val = c.val.decodeElement(r)
 	case e.field == fieldCounter:
 		e.node, e.born, e.inc, e.dec = NodeID(r.Uint()), r.Uint(), r.Uint(), r.Uint()
 	}
@@ -390,7 +390,7 @@ func (c leafCodec[K, V]) readPath(r *reader) string {
 	}
 	path := canonical.AppendArrayLen(nil, n)
 	for range n {
-		if k := c.key.read(r); r.Err == nil {
+		if k := c.key.decodeElement(r); r.Err == nil {
 			path = c.key.codec.Append(path, k)
 		}
 	}

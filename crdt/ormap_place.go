@@ -26,11 +26,11 @@ func (p Place[K, V]) Set(node NodeID, v V) *ORMap[K, V] {
 	}
 	now := p.leaf(fieldRegister)
 	now.val = v
-	return p.m.write(node, now, p.leaves(fieldRegister)...)
+	return p.m.replaceLeaves(node, now, p.leaves(fieldRegister)...)
 }
 
 // Unset takes out the values of the register here.
-func (p Place[K, V]) Unset() *ORMap[K, V] { return p.m.erase(p.leaves(fieldRegister)...) }
+func (p Place[K, V]) Unset() *ORMap[K, V] { return p.m.eraseLeaves(p.leaves(fieldRegister)...) }
 
 // Values returns the values of the register here: none, one, or those that were
 // set at the same time.
@@ -43,7 +43,7 @@ func (p Place[K, V]) Add(node NodeID, v V) *ORMap[K, V] {
 	}
 	now := p.leaf(fieldElement)
 	now.val = v
-	return p.m.write(node, now)
+	return p.m.replaceLeaves(node, now)
 }
 
 // Discard takes v out of the set here.
@@ -53,7 +53,7 @@ func (p Place[K, V]) Discard(v V) *ORMap[K, V] {
 	}
 	old := p.leaf(fieldElement)
 	old.val = v
-	return p.m.erase(old)
+	return p.m.eraseLeaves(old)
 }
 
 // Has reports whether v is in the set here.
@@ -91,7 +91,7 @@ func (p Place[K, V]) Increment(node NodeID, n int64) *ORMap[K, V] {
 	} else {
 		now.dec += uint64(-n)
 	}
-	return p.m.write(node, now, old...)
+	return p.m.replaceLeaves(node, now, old...)
 }
 
 // Count returns the count of the counter here.
@@ -104,11 +104,11 @@ func (p Place[K, V]) Enable(node NodeID) *ORMap[K, V] {
 	if !p.valid() {
 		return nil
 	}
-	return p.m.write(node, p.leaf(fieldFlag))
+	return p.m.replaceLeaves(node, p.leaf(fieldFlag))
 }
 
 // Disable switches the flag here off.
-func (p Place[K, V]) Disable() *ORMap[K, V] { return p.m.erase(p.leaves(fieldFlag)...) }
+func (p Place[K, V]) Disable() *ORMap[K, V] { return p.m.eraseLeaves(p.leaves(fieldFlag)...) }
 
 // Enabled reports whether the flag here is on.
 func (p Place[K, V]) Enabled() bool { return len(p.leaves(fieldFlag)) > 0 }
@@ -119,7 +119,7 @@ func (p Place[K, V]) Remove() *ORMap[K, V] {
 	if b == nil {
 		return nil
 	}
-	return p.m.erase(b.all(nil)...)
+	return p.m.eraseLeaves(b.all(nil)...)
 }
 
 // Exists reports whether anything is here or further down.
@@ -139,7 +139,7 @@ func (p Place[K, V]) branch() *branch[K, V] {
 	if !p.valid() {
 		return nil
 	}
-	b, _ := p.m.index().GetContent(p.path[0])
+	b, _ := p.m.indexByKey().GetContent(p.path[0])
 	for i := 1; b != nil && i < len(p.path); i++ {
 		b = b.kids[p.path[i]]
 	}

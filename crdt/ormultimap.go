@@ -60,20 +60,20 @@ func (c pairCodec[K, V]) Append(b []byte, e pair[K, V]) []byte {
 func (c pairCodec[K, V]) Decode(b []byte) (e pair[K, V], n int, err error) {
 	r := &reader{canonical.Reader{B: b}}
 	r.tuple(2)
-	e.key = c.key.read(r)
-	e.val = c.val.read(r)
+	e.key = c.key.decodeElement(r)
+	e.val = c.val.decodeElement(r)
 	return e, len(b) - len(r.B), r.Err
 }
 
-func (c pairCodec[K, V]) elements() uint8 { return packKinds(c.key.of, c.val.of) }
+func (c pairCodec[K, V]) elementKinds() uint8 { return packKinds(c.key.of, c.val.of) }
 
-func (c pairCodec[K, V]) hash(e pair[K, V]) uint64 {
+func (c pairCodec[K, V]) hashElement(e pair[K, V]) uint64 {
 	k, _ := c.key.hashAndSize(e.key)
 	v, _ := c.val.hashAndSize(e.val)
 	return mix(k, v)
 }
 
-func (c pairCodec[K, V]) size(e pair[K, V]) int {
+func (c pairCodec[K, V]) encodedSize(e pair[K, V]) int {
 	_, k := c.key.hashAndSize(e.key)
 	_, v := c.val.hashAndSize(e.val)
 	return 1 + k + v
@@ -89,7 +89,7 @@ const groupLinear = 32
 
 func (g *group[V]) cloneGroup() *group[V] { return &group[V]{slices.Clone(g.vals), maps.Clone(g.at)} }
 
-func (g *group[V]) find(v V) int {
+func (g *group[V]) indexOf(v V) int {
 	if g.at == nil {
 		return slices.Index(g.vals, v)
 	}
@@ -99,7 +99,7 @@ func (g *group[V]) find(v V) int {
 	return -1
 }
 
-func (g *group[V]) add(v V) {
+func (g *group[V]) addValue(v V) {
 	g.vals = append(g.vals, v)
 	if g.at == nil && len(g.vals) > groupLinear {
 		g.at = make(map[V]int, 2*groupLinear)
@@ -112,8 +112,8 @@ func (g *group[V]) add(v V) {
 	}
 }
 
-func (g *group[V]) drop(v V) {
-	i, last := g.find(v), len(g.vals)-1
+func (g *group[V]) dropValue(v V) {
+	i, last := g.indexOf(v), len(g.vals)-1
 	g.vals[i] = g.vals[last]
 	if g.at != nil {
 		g.at[g.vals[i]] = i
@@ -123,7 +123,7 @@ func (g *group[V]) drop(v V) {
 	g.vals = g.vals[:last]
 }
 
-func (m *ORMultiMap[K, V]) index() *shared.Keyed[K, *group[V]] {
+func (m *ORMultiMap[K, V]) indexByKey() *shared.Keyed[K, *group[V]] {
 	if m.groups == nil {
 		m.groups = shared.NewKeyed[K, *group[V]]()
 		for e := range m.set.All() {
@@ -139,12 +139,12 @@ func (m *ORMultiMap[K, V]) entered(e pair[K, V]) {
 		g = &group[V]{}
 		m.groups.PutContent(e.key, g)
 	}
-	g.add(e.val)
+	g.addValue(e.val)
 }
 
 func (m *ORMultiMap[K, V]) elementLeft(e pair[K, V]) {
 	g, _ := m.groups.EditContent(e.key, (*group[V]).cloneGroup)
-	g.drop(e.val)
+	g.dropValue(e.val)
 	if len(g.vals) == 0 {
 		m.groups.DropKey(e.key)
 	}
@@ -153,7 +153,7 @@ func (m *ORMultiMap[K, V]) elementLeft(e pair[K, V]) {
 // Add puts v under k, as a change made by node, and returns the delta. Only the
 // incarnation node itself may call it.
 func (m *ORMultiMap[K, V]) Add(node NodeID, k K, v V) *ORMultiMap[K, V] {
-	if g, ok := m.index().GetContent(k); !ok || g.find(v) < 0 {
+	if g, ok := m.indexByKey().GetContent(k); !ok || g.indexOf(v) < 0 {
 		m.entered(pair[K, V]{k, v})
 	}
 	return &ORMultiMap[K, V]{set: *m.asSet().Add(node, pair[K, V]{k, v})}
@@ -161,7 +161,7 @@ func (m *ORMultiMap[K, V]) Add(node NodeID, k K, v V) *ORMultiMap[K, V] {
 
 // Remove takes v from k and returns the delta, or nil if it is not there.
 func (m *ORMultiMap[K, V]) Remove(k K, v V) *ORMultiMap[K, V] {
-	return m.erase(pair[K, V]{k, v})
+	return m.erasePairs(pair[K, V]{k, v})
 }
 
 // RemoveKey takes out all values of k and returns the delta, or nil if there are
@@ -171,12 +171,12 @@ func (m *ORMultiMap[K, V]) RemoveKey(k K) *ORMultiMap[K, V] {
 	for _, v := range m.Values(k) {
 		old = append(old, pair[K, V]{k, v})
 	}
-	return m.erase(old...)
+	return m.erasePairs(old...)
 }
 
-func (m *ORMultiMap[K, V]) erase(old ...pair[K, V]) *ORMultiMap[K, V] {
-	m.index()
-	d := m.asSet().erase(old...)
+func (m *ORMultiMap[K, V]) erasePairs(old ...pair[K, V]) *ORMultiMap[K, V] {
+	m.indexByKey()
+	d := m.asSet().eraseElements(old...)
 	if d == nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (m *ORMultiMap[K, V]) erase(old ...pair[K, V]) *ORMultiMap[K, V] {
 
 // Values returns a copy of the values of k, in no particular order.
 func (m *ORMultiMap[K, V]) Values(k K) []V {
-	if g, ok := m.index().GetContent(k); ok {
+	if g, ok := m.indexByKey().GetContent(k); ok {
 		return slices.Clone(g.vals)
 	}
 	return nil
@@ -198,7 +198,7 @@ func (m *ORMultiMap[K, V]) Values(k K) []V {
 func (m *ORMultiMap[K, V]) Contains(k K, v V) bool { return m.set.Contains(pair[K, V]{k, v}) }
 
 // Keys returns the number of keys.
-func (m *ORMultiMap[K, V]) Keys() int { return m.index().Len }
+func (m *ORMultiMap[K, V]) Keys() int { return m.indexByKey().Len }
 
 // Len returns the number of values under all keys.
 func (m *ORMultiMap[K, V]) Len() int { return m.set.Len() }
@@ -225,7 +225,7 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 	if m.groups == nil && ch == nil {
 		return m.asSet().Merge(other.asSet(), nil)
 	}
-	m.index()
+	m.indexByKey()
 	var c Changes[pair[K, V]]
 	changed := m.asSet().Merge(other.asSet(), &c)
 	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.GetContent(k); return ok }}
@@ -237,7 +237,7 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 		t.before(e.key)
 		m.elementLeft(e)
 	}
-	t.report(ch)
+	t.reportChanges(ch)
 	return changed
 }
 
@@ -268,7 +268,7 @@ func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 func (m *ORMultiMap[K, V]) Clone() Value {
 	c := &ORMultiMap[K, V]{set: m.asSet().copy()}
 	if m.set.full != nil {
-		c.groups = m.index().ShareIndex()
+		c.groups = m.indexByKey().ShareIndex()
 	}
 	return c
 }

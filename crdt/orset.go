@@ -30,17 +30,17 @@ func NewORSet[E comparable](c Codec[E]) *ORSet[E] {
 // grown returns the indexed form and makes it if need be.
 func (s *ORSet[E]) grown() *orset[E] {
 	if s.full == nil {
-		s.full = newORSet(s.element())
+		s.full = newORSet(s.elementType())
 		s.full.applyOne(&s.one, nil)
-		if node, low, top, ok := s.one.run(); ok {
-			s.full.see(s.full.column(node), low, top)
+		if node, low, top, ok := s.one.seenRun(); ok {
+			s.full.addSeen(s.full.column(node), low, top)
 		}
 		s.one = oneDot[E]{}
 	}
 	return s.full
 }
 
-func (s *ORSet[E]) element() *element[E] {
+func (s *ORSet[E]) elementType() *element[E] {
 	if s.elem == nil {
 		s.elem = keyOf[E]()
 	}
@@ -68,22 +68,22 @@ func (s *ORSet[E]) Add(node NodeID, e E) *ORSet[E] {
 	d := f.delta()
 	d.one.elem, d.one.dot = e, Dot{node, seq}
 	h := f.table.hash(e)
-	at, ok := f.find(h, e)
+	at, ok := f.findSlot(h, e)
 	if !ok {
-		f.table.Put(h, f.insert(ci, seq, e))
+		f.table.Put(h, f.insertDot(ci, seq, e))
 		return d
 	}
-	d.one.drop(f.dot(at))
+	d.one.addGone(f.dot(at))
 	f.redot(at, ci, seq)
 	f.eraseExtra(at, d)
 	return d
 }
 
 // Remove takes e out and returns the delta, or nil if e is not there.
-func (s *ORSet[E]) Remove(e E) *ORSet[E] { return s.erase(e) }
+func (s *ORSet[E]) Remove(e E) *ORSet[E] { return s.eraseElements(e) }
 
-// replace is Add that takes out old in the same step.
-func (s *ORSet[E]) replace(node NodeID, e E, old ...E) *ORSet[E] {
+// replaceElements is Add that takes out old in the same step.
+func (s *ORSet[E]) replaceElements(node NodeID, e E, old ...E) *ORSet[E] {
 	if d := s.addSmall(node, e, old...); d != nil {
 		return d
 	}
@@ -91,22 +91,22 @@ func (s *ORSet[E]) replace(node NodeID, e E, old ...E) *ORSet[E] {
 	d := s.Add(node, e)
 	for _, x := range old {
 		if x != e {
-			s.full.erase(x, d)
+			s.full.eraseElement(x, d)
 		}
 	}
 	s.compact()
 	return d
 }
 
-// erase takes out old and returns one delta, or nil if nothing was there.
-func (s *ORSet[E]) erase(old ...E) *ORSet[E] {
+// eraseElements takes out old and returns one delta, or nil if nothing was there.
+func (s *ORSet[E]) eraseElements(old ...E) *ORSet[E] {
 	d, ok := s.eraseSmall(old)
 	if ok {
 		return d
 	}
 	f := s.grown()
 	for _, x := range old {
-		d = f.erase(x, d)
+		d = f.eraseElement(x, d)
 	}
 	s.compact()
 	return d
@@ -115,7 +115,7 @@ func (s *ORSet[E]) erase(old ...E) *ORSet[E] {
 // Clear takes out every element that is there and returns the delta, or nil.
 func (s *ORSet[E]) Clear() *ORSet[E] {
 	if s.full == nil {
-		return s.erase(s.one.elem)
+		return s.eraseElements(s.one.elem)
 	}
 	f := s.full
 	if f.live == 0 {
@@ -138,7 +138,7 @@ func (s *ORSet[E]) Contains(e E) bool {
 	if s.full == nil {
 		return s.one.dot.Seq != 0 && s.one.elem == e
 	}
-	_, ok := s.full.find(s.full.table.hash(e), e)
+	_, ok := s.full.findSlot(s.full.table.hash(e), e)
 	return ok
 }
 
@@ -156,7 +156,7 @@ func (s *ORSet[E]) Len() int {
 func (s *ORSet[E]) All() iter.Seq[E] {
 	return func(yield func(E) bool) {
 		if s.full != nil {
-			s.full.elements(yield)
+			s.full.eachElement(yield)
 		} else if s.one.dot.Seq != 0 {
 			yield(s.one.elem)
 		}
@@ -208,7 +208,7 @@ func (s *ORSet[E]) kindAs(k Kind) Kind {
 	if s == nil {
 		return k
 	}
-	return k.with(s.element().of)
+	return k.with(s.elementType().of)
 }
 
 // Join implements Value.
@@ -222,7 +222,7 @@ func (s *ORSet[E]) Join(other Value) (bool, error) {
 
 // fits reports whether the elements of other are of the same kind.
 func (s *ORSet[E]) fits(other *ORSet[E]) bool {
-	return other == nil || s.element().of == other.element().of
+	return other == nil || s.elementType().of == other.elementType().of
 }
 
 // joinWith calls merge unless other would bring too many writers.
@@ -279,7 +279,7 @@ func (s *ORSet[E]) appendAs(b []byte, k Kind) []byte {
 	b = f.appendHead(b, k, order, 1)
 	b = canonical.AppendArrayLen(b, f.live)
 	for _, i := range order {
-		f.columns[i].each(func(_ uint64, at uint32) { b = f.elem.codec.Append(b, f.at(at).val) })
+		f.columns[i].each(func(_ uint64, at uint32) { b = f.elem.codec.Append(b, f.slotAt(at).val) })
 	}
 	return b
 }
@@ -289,7 +289,7 @@ func (s *ORSet[E]) Size() int {
 	if s.full == nil {
 		size := 0
 		if s.one.dot.Seq != 0 {
-			_, size = s.element().hashAndSize(s.one.elem)
+			_, size = s.elementType().hashAndSize(s.one.elem)
 		}
 		return 48 + size + 16*len(s.one.rest())
 	}
@@ -304,7 +304,7 @@ func (s *ORSet[E]) decodeAs(b []byte, k Kind) error {
 	if s.decodeOne(b, k) {
 		return nil
 	}
-	f := newORSet(s.element())
+	f := newORSet(s.elementType())
 	r := &reader{canonical.Reader{B: b}}
 	live, n := f.readHead(r, k, 1)
 	if got := r.arrayLen("elements", 1); r.Err == nil && got != n {
@@ -312,9 +312,9 @@ func (s *ORSet[E]) decodeAs(b []byte, k Kind) error {
 	}
 	h := orsetHooks[E]{f, nil}
 	eachRead(live, func(ci int, seq uint64) bool {
-		e := f.elem.read(r)
+		e := f.elem.decodeElement(r)
 		if r.Err == nil {
-			h.arrived(f.insert(ci, seq, e))
+			h.arrived(f.insertDot(ci, seq, e))
 		}
 		return r.Err == nil
 	})

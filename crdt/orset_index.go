@@ -28,20 +28,20 @@ func newORSet[E comparable](el *element[E]) *orset[E] {
 	return f
 }
 
-// erase takes e out and adds that to d, which it makes if need be.
-func (f *orset[E]) erase(e E, d *ORSet[E]) *ORSet[E] {
+// eraseElement takes e out and adds that to d, which it makes if need be.
+func (f *orset[E]) eraseElement(e E, d *ORSet[E]) *ORSet[E] {
 	h := f.table.hash(e)
-	at, ok := f.find(h, e)
+	at, ok := f.findSlot(h, e)
 	if !ok {
 		return d
 	}
 	if d == nil {
 		d = f.delta()
 	}
-	d.one.drop(f.dot(at))
+	d.one.addGone(f.dot(at))
 	f.eraseExtra(at, d)
 	f.table.Drop(h, at)
-	f.remove(at)
+	f.removeDot(at)
 	return d
 }
 
@@ -51,8 +51,8 @@ func (f *orset[E]) eraseExtra(first uint32, d *ORSet[E]) {
 		return
 	}
 	for _, x := range f.extra[first] {
-		d.one.drop(f.dot(x))
-		f.remove(x)
+		d.one.addGone(f.dot(x))
+		f.removeDot(x)
 	}
 	delete(f.extra, first)
 }
@@ -70,8 +70,8 @@ func (f *orset[E]) delta() *ORSet[E] {
 	return d
 }
 
-// find returns the first slot of e.
-func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
+// findSlot returns the first slot of e.
+func (f *orset[E]) findSlot(hash uint32, e E) (uint32, bool) {
 	t := &f.table
 	if t.Size == 0 {
 		return 0, false
@@ -82,7 +82,7 @@ func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
 		if x == 0 {
 			return 0, false
 		}
-		if uint32(x>>32) == hash && f.at(uint32(x)-1).val == e {
+		if uint32(x>>32) == hash && f.slotAt(uint32(x)-1).val == e {
 			return uint32(x) - 1, true
 		}
 	}
@@ -96,10 +96,10 @@ func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
 	h := orsetHooks[E]{f, ch}
 	if o.dot.Seq != 0 {
 		ci := f.column(o.dot.Node)
-		if f.see(ci, o.dot.Seq, o.dot.Seq) {
+		if f.addSeen(ci, o.dot.Seq, o.dot.Seq) {
 			changed = true
-			h.arrived(f.insert(ci, o.dot.Seq, o.elem))
-		} else if at, ok := f.columns[ci].get(o.dot.Seq); ok && f.loses(at, &o.elem) {
+			h.arrived(f.insertDot(ci, o.dot.Seq, o.elem))
+		} else if at, ok := f.columns[ci].slotOf(o.dot.Seq); ok && f.loses(at, &o.elem) {
 			changed = true
 			f.settleClash(ci, o.dot.Seq, o.elem, h)
 		}
@@ -124,11 +124,11 @@ func (f *orset[E]) applyAgain(o *oneDot[E]) bool {
 	if ci < 0 || old < 0 || f.columns[ci].seen.has(o.dot.Seq) {
 		return false
 	}
-	at, ok := f.columns[old].get(o.gone.Seq)
-	if !ok || f.at(at).val != o.elem {
+	at, ok := f.columns[old].slotOf(o.gone.Seq)
+	if !ok || f.slotAt(at).val != o.elem {
 		return false
 	}
-	f.see(ci, o.dot.Seq, o.dot.Seq)
+	f.addSeen(ci, o.dot.Seq, o.dot.Seq)
 	f.redot(at, ci, o.dot.Seq)
 	return true
 }
@@ -136,15 +136,15 @@ func (f *orset[E]) applyAgain(o *oneDot[E]) bool {
 // dropDot joins the news that a dot is gone.
 func (f *orset[E]) dropDot(d Dot, h orsetHooks[E]) bool {
 	ci := f.column(d.Node)
-	if f.see(ci, d.Seq, d.Seq) {
+	if f.addSeen(ci, d.Seq, d.Seq) {
 		return true
 	}
-	at, ok := f.columns[ci].get(d.Seq)
+	at, ok := f.columns[ci].slotOf(d.Seq)
 	if !ok {
 		return false
 	}
 	h.leaving(at)
-	f.remove(at)
+	f.removeDot(at)
 	return true
 }
 
@@ -155,12 +155,12 @@ type orsetHooks[E comparable] struct {
 }
 
 func (h orsetHooks[E]) arrived(at uint32) {
-	f, e := h.f, h.f.at(at).val
+	f, e := h.f, h.f.slotAt(at).val
 	hash := f.table.hash(e)
-	first, ok := f.find(hash, e)
+	first, ok := f.findSlot(hash, e)
 	if !ok {
 		f.table.Put(hash, at)
-		h.ch.add(e)
+		h.ch.recordAdded(e)
 		return
 	}
 	if f.extra == nil {
@@ -170,13 +170,13 @@ func (h orsetHooks[E]) arrived(at uint32) {
 }
 
 func (h orsetHooks[E]) leaving(at uint32) {
-	f, e := h.f, h.f.at(at).val
+	f, e := h.f, h.f.slotAt(at).val
 	hash := f.table.hash(e)
-	first, _ := f.find(hash, e)
+	first, _ := f.findSlot(hash, e)
 	rest := f.extra[first]
 	if len(rest) == 0 {
 		f.table.Drop(hash, at)
-		h.ch.remove(e)
+		h.ch.recordRemoved(e)
 		return
 	}
 	delete(f.extra, first)
@@ -192,8 +192,8 @@ func (h orsetHooks[E]) leaving(at uint32) {
 	}
 }
 
-// elements yields each element once, by slot.
-func (f *orset[E]) elements(yield func(E) bool) {
+// eachElement yields each element once, by slot.
+func (f *orset[E]) eachElement(yield func(E) bool) {
 	var doubles map[uint32]bool
 	for _, rest := range f.extra { // order-free: builds a set
 		for _, x := range rest {

@@ -12,8 +12,8 @@ import (
 // the dots beside the last. Most sets, flags and registers of an application never leave
 // this form. Other changes convert the set to the indexed form, permanently.
 
-// run returns the dots that o has seen if they are of one writer and have no gap.
-func (o *oneDot[E]) run() (node NodeID, low, top uint64, ok bool) {
+// seenRun returns the dots that o has seen if they are of one writer and have no gap.
+func (o *oneDot[E]) seenRun() (node NodeID, low, top uint64, ok bool) {
 	last := o.dot
 	switch {
 	case o.more != nil:
@@ -49,13 +49,13 @@ func (s *ORSet[E]) addSmall(node NodeID, e E, old ...E) *ORSet[E] {
 	o := &s.one
 	if o.empty() {
 		o.elem, o.dot = e, Dot{node, 1}
-		return &ORSet[E]{elem: s.element(), one: *o}
+		return &ORSet[E]{elem: s.elementType(), one: *o}
 	}
-	writer, low, top, ok := o.run()
+	writer, low, top, ok := o.seenRun()
 	if !ok || writer != node || top >= seqMax || o.dot.Seq != 0 && o.elem != e && !slices.Contains(old, o.elem) {
 		return nil
 	}
-	d := &ORSet[E]{elem: s.element(), one: oneDot[E]{elem: e, dot: Dot{node, top + 1}, gone: o.dot}}
+	d := &ORSet[E]{elem: s.elementType(), one: oneDot[E]{elem: e, dot: Dot{node, top + 1}, gone: o.dot}}
 	o.advance(low, d.one.dot, e)
 	return d
 }
@@ -68,9 +68,9 @@ func (s *ORSet[E]) eraseSmall(old []E) (d *ORSet[E], ok bool) {
 	if s.one.dot.Seq == 0 || !slices.Contains(old, s.one.elem) {
 		return nil, true
 	}
-	_, low, _, ok := s.one.run()
+	_, low, _, ok := s.one.seenRun()
 	if ok {
-		d = &ORSet[E]{elem: s.element(), one: oneDot[E]{gone: s.one.dot}}
+		d = &ORSet[E]{elem: s.elementType(), one: oneDot[E]{gone: s.one.dot}}
 		s.one.retire(low)
 	}
 	return d, ok
@@ -85,11 +85,11 @@ func (s *ORSet[E]) mergeSmall(other *ORSet[E], ch *Changes[E]) (changed, ok bool
 	if o.empty() {
 		*o = x.clone()
 		if o.dot.Seq != 0 {
-			ch.add(o.elem)
+			ch.recordAdded(o.elem)
 		}
 		return true, true
 	}
-	node, low, top, ok := o.run()
+	node, low, top, ok := o.seenRun()
 	if !ok || x.low != 0 || x.more != nil {
 		return false, false
 	}
@@ -98,15 +98,15 @@ func (s *ORSet[E]) mergeSmall(other *ORSet[E], ch *Changes[E]) (changed, ok bool
 	switch {
 	case x.dot == Dot{node, top + 1} && (x.gone == last || x.gone.Seq == 0 && !live):
 		if !live || o.elem != x.elem {
-			ch.add(x.elem)
+			ch.recordAdded(x.elem)
 		}
 		if live && o.elem != x.elem {
-			ch.remove(o.elem)
+			ch.recordRemoved(o.elem)
 		}
 		o.advance(low, x.dot, x.elem)
 		return true, true
 	case x.dot.Seq == 0 && live && x.gone == last:
-		ch.remove(o.elem)
+		ch.recordRemoved(o.elem)
 		o.retire(low)
 		return true, true
 	}
@@ -127,10 +127,10 @@ func (o *oneDot[E]) clone() oneDot[E] {
 func (s *ORSet[E]) smallSum() (sum uint64) {
 	o := &s.one
 	if o.dot.Seq != 0 {
-		hash, _ := s.element().hashAndSize(o.elem)
+		hash, _ := s.elementType().hashAndSize(o.elem)
 		sum = dotHash(o.dot.Node, o.dot.Seq, hash)
 	}
-	if node, low, top, ok := o.run(); ok {
+	if node, low, top, ok := o.seenRun(); ok {
 		return sum + spanHash(node, low, top)
 	}
 	for _, d := range []Dot{o.dot, o.gone} {
@@ -147,11 +147,11 @@ func (s *ORSet[E]) smallSum() (sum uint64) {
 // smallGarbage is garbage of a set of at most two dots, or of one run of them.
 func (s *ORSet[E]) smallGarbage(dead func(NodeID) bool) (g Garbage) {
 	o := &s.one
-	switch node, low, top, ok := o.run(); {
+	switch node, low, top, ok := o.seenRun(); {
 	case ok && o.dot.Seq == 0 && dead(node):
-		g.add(spanHash(node, low, top))
+		g.addItem(spanHash(node, low, top))
 	case !ok && o.gone.Seq != 0 && o.gone.Node != o.dot.Node && dead(o.gone.Node):
-		g.add(spanHash(o.gone.Node, o.gone.Seq, o.gone.Seq))
+		g.addItem(spanHash(o.gone.Node, o.gone.Seq, o.gone.Seq))
 	}
 	return g
 }
@@ -203,7 +203,7 @@ func (s *ORSet[E]) appendOne(b []byte, k Kind) []byte {
 	if o.dot.Seq == 0 {
 		return canonical.AppendArrayLen(b, 0)
 	}
-	return s.element().codec.Append(canonical.AppendArrayLen(b, 1), o.elem)
+	return s.elementType().codec.Append(canonical.AppendArrayLen(b, 1), o.elem)
 }
 
 // appendLiveRun writes the live dots of one writer: d, or none.
@@ -239,14 +239,14 @@ func (s *ORSet[E]) decodeOne(b []byte, k Kind) bool {
 	}
 	var o oneDot[E]
 	if liveLen == 1 {
-		o.dot, o.elem = live[0], s.element().read(r)
+		o.dot, o.elem = live[0], s.elementType().decodeElement(r)
 	}
 	found := liveLen == 0
 	for _, d := range seen[:seenLen] {
 		if d == o.dot {
 			found = true
 		} else {
-			o.drop(d)
+			o.addGone(d)
 		}
 	}
 	for _, node := range nodes[:n] { // each must have been seen of
@@ -324,7 +324,7 @@ func (o *oneDot[E]) rest() []Dot {
 	return *o.more
 }
 
-func (o *oneDot[E]) drop(d Dot) {
+func (o *oneDot[E]) addGone(d Dot) {
 	if o.gone.Seq == 0 {
 		o.gone = d
 	} else {

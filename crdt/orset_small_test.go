@@ -60,7 +60,7 @@ func TestSmallSetsAreSets(t *testing.T) {
 			case 3:
 				a, b = w.small.Clear(), w.full.Clear()
 			case 4:
-				a, b = w.small.replace(node, e, w.small.Elements()...), w.full.replace(node, e, w.full.Elements()...)
+				a, b = w.small.replaceElements(node, e, w.small.Elements()...), w.full.replaceElements(node, e, w.full.Elements()...)
 			case 5: // the whole of the other, decoded
 				var c ORSet[string]
 				if err := c.Decode(twins[1-i].small.Append(nil)); err != nil {

@@ -150,8 +150,8 @@ func TestPartOfALargeSetIsSmall(t *testing.T) {
 func TestGrainIsBounded(t *testing.T) {
 	s := &ORSet[string]{}
 	d := s.Add(1, "e")
-	far := newORSet(d.element())
-	far.see(far.column(2), 1, 1<<40)
+	far := newORSet(d.elementType())
+	far.addSeen(far.column(2), 1, 1<<40)
 	s.Merge(&ORSet[string]{elem: d.elem, full: far}, nil)
 	g := s.Grain()
 	if blocks := s.full.blocksAt(g); blocks > blocksMax || g == grainMin {

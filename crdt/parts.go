@@ -74,7 +74,7 @@ func (c *causal[P]) partSums(n int, grain uint8) []uint64 {
 		col := &c.columns[i]
 		col.eachBlock(grain, func(b, from, to uint64) { sums[partOf(col.node, b, n)] += spanHash(col.node, from, to) })
 		col.each(func(seq uint64, at uint32) {
-			hash, _ := c.measure(&c.at(at).val)
+			hash, _ := c.measure(&c.slotAt(at).val)
 			sums[partOf(col.node, seq>>grain, n)] += dotHash(col.node, seq, hash)
 		})
 	}
@@ -89,12 +89,12 @@ func (f *orset[E]) part(want []bool, grain uint8) *orset[E] {
 		wants := func(block uint64) bool { return wanted(want, partOf(node, block, len(want))) }
 		col.eachBlock(grain, func(b, from, to uint64) {
 			if wants(b) {
-				out.see(out.column(node), from, to)
+				out.addSeen(out.column(node), from, to)
 			}
 		})
 		col.each(func(seq uint64, at uint32) {
 			if wants(seq >> grain) {
-				orsetHooks[E]{out, nil}.arrived(out.insert(out.column(node), seq, f.at(at).val))
+				orsetHooks[E]{out, nil}.arrived(out.insertDot(out.column(node), seq, f.slotAt(at).val))
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 	}
 	sums := make([]uint64, n)
 	for _, e := range s.list {
-		hash, _ := s.element().hashAndSize(e)
+		hash, _ := s.elementType().hashAndSize(e)
 		sums[partOf(0, hash, n)] += mix(hash, hashIntKey)
 	}
 	return sums
@@ -179,10 +179,10 @@ func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 // Part returns the content of the parts for which want is true, out of len(want), as a value
 // that shares no memory with this one.
 func (s *GSet[E]) Part(want []bool, _ uint8) Value {
-	part := &GSet[E]{elem: s.element()}
+	part := &GSet[E]{elem: s.elementType()}
 	for _, e := range s.list {
 		if hash, _ := s.elem.hashAndSize(e); wanted(want, partOf(0, hash, len(want))) {
-			part.insert(e)
+			part.insertElement(e)
 		}
 	}
 	return part
@@ -197,7 +197,7 @@ func (m *LWWMap[K, V]) PartSums(n int, _ uint8) []uint64 {
 	if n < 1 {
 		return nil
 	}
-	t := m.elements()
+	t := m.elementTypes()
 	sums := make([]uint64, n)
 	for e := range m.entries() {
 		key, _ := t.key.hashAndSize(e.key)
@@ -214,7 +214,7 @@ func (m *LWWMap[K, V]) PartSums(n int, _ uint8) []uint64 {
 // Part returns the content of the parts for which want is true, out of len(want), as a value
 // that shares no memory with this one.
 func (m *LWWMap[K, V]) Part(want []bool, _ uint8) Value {
-	t := m.elements()
+	t := m.elementTypes()
 	part := newLWWMap(t)
 	for e := range m.entries() {
 		if key, _ := t.key.hashAndSize(e.key); wanted(want, partOf(0, key, len(want))) {
@@ -232,7 +232,7 @@ func (m *LWWMap[K, V]) Part(want []bool, _ uint8) Value {
 
 // splitter is a Value that can be cut. All types of this package are.
 type splitter interface {
-	split(bytesMax int) iter.Seq[Value]
+	splitParts(bytesMax int) iter.Seq[Value]
 }
 
 // Split yields values whose join equals v, each encoded in at most bytesMax bytes,
@@ -240,7 +240,7 @@ type splitter interface {
 // must not be changed meanwhile; the parts share no memory with it.
 func Split(v Value, bytesMax int) iter.Seq[Value] {
 	if s, ok := v.(splitter); ok {
-		return s.split(bytesMax)
+		return s.splitParts(bytesMax)
 	}
 	return func(yield func(Value) bool) { yield(v.Clone()) }
 }
@@ -278,14 +278,14 @@ type orsetParts[E comparable] struct {
 	done  bool
 }
 
-func (p *orsetParts[E]) open() {
+func (p *orsetParts[E]) beginPart() {
 	if p.part == nil {
 		p.part = newORSet(p.s.elem)
 		p.size = splitHead
 	}
 }
 
-func (p *orsetParts[E]) close() {
+func (p *orsetParts[E]) yieldPart() {
 	if p.part != nil && !p.done {
 		p.done = !p.yield(&ORSet[E]{elem: p.s.elem, full: p.part})
 		p.sent++
@@ -298,35 +298,35 @@ func (p *orsetParts[E]) close() {
 func (p *orsetParts[E]) span(node NodeID, x span, seqs []uint64, slots []uint32) {
 	from := x.from
 	if p.size+splitNode+splitSpan > p.max {
-		p.close()
+		p.yieldPart()
 	}
 	for i, seq := range seqs {
-		e := p.s.at(slots[i]).val
+		e := p.s.slotAt(slots[i]).val
 		_, size := p.s.elem.hashAndSize(e)
 		size += splitRun
 		if p.part != nil && p.part.live > 0 && p.size+splitNode+splitSpan+size > p.max {
-			p.see(node, from, seq-1)
+			p.addSeen(node, from, seq-1)
 			from = seq
-			p.close()
+			p.yieldPart()
 		}
 		if p.done {
 			return
 		}
-		p.open()
+		p.beginPart()
 		ci := p.part.column(node)
-		p.part.see(ci, seq, seq)
-		orsetHooks[E]{p.part, nil}.arrived(p.part.insert(ci, seq, e))
+		p.part.addSeen(ci, seq, seq)
+		orsetHooks[E]{p.part, nil}.arrived(p.part.insertDot(ci, seq, e))
 		p.size += size
 	}
-	p.see(node, from, x.to)
+	p.addSeen(node, from, x.to)
 }
 
-func (p *orsetParts[E]) see(node NodeID, from, to uint64) {
+func (p *orsetParts[E]) addSeen(node NodeID, from, to uint64) {
 	if to < from || p.done {
 		return
 	}
-	p.open()
-	p.part.see(p.part.column(node), from, to)
+	p.beginPart()
+	p.part.addSeen(p.part.column(node), from, to)
 	p.size += splitNode + splitSpan
 }
 
@@ -344,50 +344,50 @@ func (s *ORSet[E]) parts(bytesMax int, yield func(*ORSet[E]) bool) {
 		}
 	}
 	if p.sent == 0 {
-		p.open()
+		p.beginPart()
 	}
-	p.close()
+	p.yieldPart()
 }
 
-func (s *ORSet[E]) split(bytesMax int) iter.Seq[Value] {
+func (s *ORSet[E]) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		s.parts(bytesMax, func(x *ORSet[E]) bool { return yield(x) })
 	}
 }
 
-func (f *Flag) split(bytesMax int) iter.Seq[Value] {
+func (f *Flag) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		f.asSet().parts(bytesMax, func(x *ORSet[unit]) bool { return yield(&Flag{*x}) })
 	}
 }
 
-func (r *MVRegister[V]) split(bytesMax int) iter.Seq[Value] {
+func (r *MVRegister[V]) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		r.set.parts(bytesMax, func(x *ORSet[V]) bool { return yield(&MVRegister[V]{*x}) })
 	}
 }
 
-func (m *ORMultiMap[K, V]) split(bytesMax int) iter.Seq[Value] {
+func (m *ORMultiMap[K, V]) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		m.asSet().parts(bytesMax, func(x *ORSet[pair[K, V]]) bool { return yield(&ORMultiMap[K, V]{set: *x}) })
 	}
 }
 
-func (m *PNCounterMap[K]) split(bytesMax int) iter.Seq[Value] {
+func (m *PNCounterMap[K]) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		m.asSet().parts(bytesMax, func(x *ORSet[share[K]]) bool { return yield(&PNCounterMap[K]{set: *x}) })
 	}
 }
 
-func (m *ORMap[K, V]) split(bytesMax int) iter.Seq[Value] {
+func (m *ORMap[K, V]) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		m.asSet().parts(bytesMax, func(x *ORSet[leaf[V]]) bool { return yield(m.wrap(x)) })
 	}
 }
 
-func (s *GSet[E]) split(bytesMax int) iter.Seq[Value] {
+func (s *GSet[E]) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
-		part := &GSet[E]{elem: s.element()}
+		part := &GSet[E]{elem: s.elementType()}
 		for _, e := range s.list {
 			if _, n := s.elem.hashAndSize(e); len(part.list) > 0 && part.Size()+n > bytesMax {
 				if !yield(part) {
@@ -395,16 +395,16 @@ func (s *GSet[E]) split(bytesMax int) iter.Seq[Value] {
 				}
 				part = &GSet[E]{elem: s.elem}
 			}
-			part.insert(e)
+			part.insertElement(e)
 		}
 		yield(part)
 	}
 }
 
-func (m *LWWMap[K, V]) split(bytesMax int) iter.Seq[Value] {
+func (m *LWWMap[K, V]) splitParts(bytesMax int) iter.Seq[Value] {
 	const entryMax = 9 + 3*10 // the stamp, and its node in the table
 	return func(yield func(Value) bool) {
-		t := m.elements()
+		t := m.elementTypes()
 		part, size := newLWWMap(t), splitHead
 		for e := range m.entries() {
 			_, n := t.key.hashAndSize(e.key)
@@ -425,7 +425,7 @@ func (m *LWWMap[K, V]) split(bytesMax int) iter.Seq[Value] {
 	}
 }
 
-func (v *VersionVector) split(bytesMax int) iter.Seq[Value] {
+func (v *VersionVector) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		per := max(1, (bytesMax-splitHead)/18)
 		for items := range slices.Chunk(v.items, per) {
@@ -443,7 +443,7 @@ func (v *VersionVector) split(bytesMax int) iter.Seq[Value] {
 	}
 }
 
-func (c *GCounter) split(bytesMax int) iter.Seq[Value] {
+func (c *GCounter) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for part := range c.parts(bytesMax) {
 			if !yield(part) {
@@ -471,7 +471,7 @@ func (c *GCounter) parts(bytesMax int) iter.Seq[*GCounter] {
 	}
 }
 
-func (c *PNCounter) split(bytesMax int) iter.Seq[Value] {
+func (c *PNCounter) splitParts(bytesMax int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for part := range c.up.parts(bytesMax - splitHead) {
 			if !yield(&PNCounter{up: *part}) {

@@ -100,24 +100,24 @@ func (c shareCodec[K]) Append(b []byte, e share[K]) []byte {
 func (c shareCodec[K]) Decode(b []byte) (e share[K], n int, err error) {
 	r := &reader{canonical.Reader{B: b}}
 	r.tuple(5)
-	e.key = c.key.read(r)
+	e.key = c.key.decodeElement(r)
 	e.node, e.born, e.inc, e.dec = NodeID(r.Uint()), r.Uint(), r.Uint(), r.Uint()
 	return e, len(b) - len(r.B), r.Err
 }
 
-func (c shareCodec[K]) elements() uint8 { return c.key.of }
+func (c shareCodec[K]) elementKinds() uint8 { return c.key.of }
 
-func (c shareCodec[K]) hash(e share[K]) uint64 {
+func (c shareCodec[K]) hashElement(e share[K]) uint64 {
 	k, _ := c.key.hashAndSize(e.key)
 	return mix(mix(mix(k, uint64(e.node)), e.born), mix(e.inc, e.dec))
 }
 
-func (c shareCodec[K]) size(e share[K]) int {
+func (c shareCodec[K]) encodedSize(e share[K]) int {
 	_, k := c.key.hashAndSize(e.key)
 	return 1 + k + canonical.UintSize(uint64(e.node)) + canonical.UintSize(e.born) + canonical.UintSize(e.inc) + canonical.UintSize(e.dec)
 }
 
-func (m *PNCounterMap[K]) index() *shared.Keyed[K, []share[K]] {
+func (m *PNCounterMap[K]) indexByKey() *shared.Keyed[K, []share[K]] {
 	if m.groups == nil {
 		m.groups = shared.NewKeyed[K, []share[K]]()
 		for e := range m.set.All() {
@@ -154,7 +154,7 @@ func (m *PNCounterMap[K]) elementLeft(e share[K]) {
 func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 	now := share[K]{key: k, node: node}
 	var old []share[K]
-	group, _ := m.index().GetContent(k)
+	group, _ := m.indexByKey().GetContent(k)
 	for _, e := range group {
 		if e.node == node {
 			old = append(old, e)
@@ -169,7 +169,7 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 	} else {
 		now.dec += uint64(-n)
 	}
-	d := m.asSet().replace(node, now, old...)
+	d := m.asSet().replaceElements(node, now, old...)
 	for _, e := range old {
 		m.elementLeft(e)
 	}
@@ -179,8 +179,8 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 
 // Remove takes k out and returns the delta, or nil if it is not there.
 func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
-	group, _ := m.index().GetContent(k)
-	d := m.asSet().erase(group...)
+	group, _ := m.indexByKey().GetContent(k)
+	d := m.asSet().eraseElements(group...)
 	if d == nil {
 		return nil
 	}
@@ -190,18 +190,18 @@ func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
 
 // Count returns the count under k.
 func (m *PNCounterMap[K]) Count(k K) (n int64, ok bool) {
-	g, ok := m.index().GetContent(k)
+	g, ok := m.indexByKey().GetContent(k)
 	return total(g, func(e *share[K]) part { return part{e.node, e.born, e.inc, e.dec} }), ok
 }
 
 // Len returns the number of keys.
-func (m *PNCounterMap[K]) Len() int { return m.index().Len }
+func (m *PNCounterMap[K]) Len() int { return m.indexByKey().Len }
 
 // All yields the keys with their counts, in no particular order. The map must not
 // be changed meanwhile.
 func (m *PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
-		m.index()
+		m.indexByKey()
 		for e := range m.set.All() {
 			if g, _ := m.groups.GetContent(e.key); g[0] != e {
 				continue
@@ -223,7 +223,7 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 	if m.groups == nil && ch == nil {
 		return m.asSet().Merge(other.asSet(), nil)
 	}
-	m.index()
+	m.indexByKey()
 	var c Changes[share[K]]
 	changed := m.asSet().Merge(other.asSet(), &c)
 	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.GetContent(k); return ok }}
@@ -235,7 +235,7 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 		t.before(e.key)
 		m.elementLeft(e)
 	}
-	t.report(ch)
+	t.reportChanges(ch)
 	return changed
 }
 
@@ -266,7 +266,7 @@ func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 func (m *PNCounterMap[K]) Clone() Value {
 	c := &PNCounterMap[K]{set: m.asSet().copy()}
 	if m.set.full != nil {
-		c.groups = m.index().ShareIndex()
+		c.groups = m.indexByKey().ShareIndex()
 	}
 	return c
 }

@@ -26,7 +26,7 @@ func NewLWWRegister[V any](c Codec[V]) *LWWRegister[V] {
 	return &LWWRegister[V]{elem: elementWith(c)}
 }
 
-func (r *LWWRegister[V]) element() *element[V] {
+func (r *LWWRegister[V]) elementType() *element[V] {
 	if r.elem == nil {
 		r.elem = elementOf[V]()
 	}
@@ -40,12 +40,12 @@ func (r *LWWRegister[V]) Set(v V, stamp Stamp) *LWWRegister[V] {
 	if stamp.Compare(r.stamp) <= 0 {
 		return nil
 	}
-	r.put(v, stamp)
+	r.setValue(v, stamp)
 	return r.Clone().(*LWWRegister[V])
 }
 
-func (r *LWWRegister[V]) put(v V, stamp Stamp) {
-	r.val, r.stamp = r.element().ownedCopy(v), stamp
+func (r *LWWRegister[V]) setValue(v V, stamp Stamp) {
+	r.val, r.stamp = r.elementType().ownedCopy(v), stamp
 	h, _ := r.elem.hashAndSize(r.val)
 	r.sum = mix(h, stampHash(stamp))
 }
@@ -66,11 +66,11 @@ func (r *LWWRegister[V]) Merge(other *LWWRegister[V]) bool {
 	}
 	c := other.stamp.Compare(r.stamp)
 	if c == 0 {
-		codec := r.element().codec
+		codec := r.elementType().codec
 		c = bytes.Compare(codec.Append(nil, other.val), codec.Append(nil, r.val))
 	}
 	if c > 0 {
-		r.put(other.val, other.stamp)
+		r.setValue(other.val, other.stamp)
 	}
 	return c > 0
 }
@@ -80,13 +80,13 @@ func (r *LWWRegister[V]) Kind() Kind {
 	if r == nil {
 		return KindLWWRegister
 	}
-	return KindLWWRegister.with(r.element().of)
+	return KindLWWRegister.with(r.elementType().of)
 }
 
 // Join implements Value.
 func (r *LWWRegister[V]) Join(other Value) (bool, error) {
 	o, ok := other.(*LWWRegister[V])
-	if !ok || o != nil && o.element().of != r.element().of {
+	if !ok || o != nil && o.elementType().of != r.elementType().of {
 		return false, mismatch(r, other)
 	}
 	return r.Merge(o), nil
@@ -96,7 +96,7 @@ func (r *LWWRegister[V]) Join(other Value) (bool, error) {
 func (r *LWWRegister[V]) Clone() Value {
 	c := *r
 	if c.stamp != (Stamp{}) {
-		c.val = c.element().ownedCopy(c.val)
+		c.val = c.elementType().ownedCopy(c.val)
 	}
 	return &c
 }
@@ -112,12 +112,12 @@ func (r *LWWRegister[V]) Append(b []byte) []byte {
 	}
 	b = canonical.AppendUint(canonical.AppendArrayLen(b, 5), uint64(r.Kind()))
 	b = canonical.AppendUint(canonical.AppendUint(canonical.AppendUint(b, r.stamp.Time), uint64(r.stamp.Node)), r.stamp.Seq)
-	return r.element().codec.Append(b, r.val)
+	return r.elementType().codec.Append(b, r.val)
 }
 
 // Size implements Value.
 func (r *LWWRegister[V]) Size() int {
-	_, n := r.element().hashAndSize(r.val)
+	_, n := r.elementType().hashAndSize(r.val)
 	return n + 2 + canonical.UintSize(r.stamp.Time) + canonical.UintSize(uint64(r.stamp.Node)) + canonical.UintSize(r.stamp.Seq)
 }
 
@@ -126,16 +126,16 @@ func (r *LWWRegister[V]) Decode(b []byte) error {
 	in := &reader{canonical.Reader{B: b}}
 	n := in.arrayLen("register", 1)
 	readKind(in, r.Kind())
-	c := LWWRegister[V]{elem: r.element()}
+	c := LWWRegister[V]{elem: r.elementType()}
 	switch {
 	case n == 5:
 		stamp := Stamp{Time: in.Uint(), Node: NodeID(in.Uint()), Seq: in.Uint()}
-		v := c.elem.read(in)
+		v := c.elem.decodeElement(in)
 		if in.Err == nil && stamp == (Stamp{}) {
 			in.Fail(ErrMalformed)
 		}
 		if in.Err == nil {
-			c.put(v, stamp)
+			c.setValue(v, stamp)
 		}
 	case n != 1:
 		in.Fail(ErrMalformed)
@@ -166,12 +166,12 @@ func NewMVRegister[V comparable](c Codec[V]) *MVRegister[V] {
 // Set replaces all values that are there with v, as a change made by node, and
 // returns the delta. Only the incarnation node itself may call it.
 func (r *MVRegister[V]) Set(node NodeID, v V) *MVRegister[V] {
-	return &MVRegister[V]{*r.set.replace(node, v, r.set.Elements()...)}
+	return &MVRegister[V]{*r.set.replaceElements(node, v, r.set.Elements()...)}
 }
 
 // Clear takes out all values and returns the delta, or nil if there are none.
 func (r *MVRegister[V]) Clear() *MVRegister[V] {
-	if d := r.set.erase(r.set.Elements()...); d != nil {
+	if d := r.set.eraseElements(r.set.Elements()...); d != nil {
 		return &MVRegister[V]{*d}
 	}
 	return nil

@@ -30,7 +30,7 @@ func TestSpansAreASet(t *testing.T) {
 					fresh = fresh || !plain[q]
 					plain[q] = true
 				}
-				out, at, _ := s.add(from, to)
+				out, at, _ := s.addRange(from, to)
 				if s = out; (at >= 0) != fresh {
 					t.Fatalf("add %d..%d: new %v, must be %v", from, to, at >= 0, fresh)
 				}
@@ -101,7 +101,7 @@ func TestChangesAreTheDifference(t *testing.T) {
 		vs := states(t, multiSubject())
 		a := vs[rapid.IntRange(0, len(vs)-1).Draw(t, "a")].Clone().(*ORMultiMap[string, string])
 		b := vs[rapid.IntRange(0, len(vs)-1).Draw(t, "b")].(*ORMultiMap[string, string])
-		keys := func() []string { return a.index().Keys() }
+		keys := func() []string { return a.indexByKey().Keys() }
 		before := keys()
 		var ch Changes[string]
 		a.Merge(b, &ch)

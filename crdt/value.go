@@ -65,7 +65,7 @@ func blank(kind Kind) decoder {
 	case KindVersionVector:
 		return &VersionVector{}
 	}
-	first := anyElement(kind.element(0))
+	first := anyElement(kind.elementKind(0))
 	switch kind.base() {
 	case KindGSet:
 		return &GSet[string]{elem: first}
@@ -76,14 +76,14 @@ func blank(kind Kind) decoder {
 	case KindORSet:
 		return &ORSet[string]{elem: first}
 	case KindLWWMap:
-		return &LWWMap[string, string]{types: &lwwTypes[string, string]{first, anyElement(kind.element(1))}}
+		return &LWWMap[string, string]{types: &lwwTypes[string, string]{first, anyElement(kind.elementKind(1))}}
 	case KindORMap:
 		m := &ORMap[string, string]{}
-		m.use(first, anyElement(kind.element(1)))
+		m.use(first, anyElement(kind.elementKind(1)))
 		return m
 	case KindORMultiMap:
 		m := &ORMultiMap[string, string]{}
-		m.set.elem = elementWith[pair[string, string]](pairCodec[string, string]{first, anyElement(kind.element(1))})
+		m.set.elem = elementWith[pair[string, string]](pairCodec[string, string]{first, anyElement(kind.elementKind(1))})
 		return m
 	case KindPNCounterMap:
 		m := &PNCounterMap[string]{}
