@@ -19,6 +19,7 @@ var cores = []string{
 	"internal/core/protocol",
 	"internal/core/coordinator",
 	"internal/core/region",
+	"internal/core/chunks",
 	"internal/core/reliable",
 	"internal/core/standby",
 	"sharding/strategy",
