@@ -75,9 +75,13 @@ func (c *memConn) Read(b []byte) (int, error) {
 	defer n.mu.Unlock()
 	for {
 		now := time.Now()
+		late := !c.readBy.IsZero() && !c.readBy.After(now)
 		switch {
 		case c.closed:
 			return 0, opError("read", c.peer.host.addr, net.ErrClosed)
+		case c.host.dead && late:
+			// Close of the dead node waits for calls such as this one.
+			return 0, opError("read", c.peer.host.addr, os.ErrDeadlineExceeded)
 		case c.host.stuck():
 		case len(c.in) > 0 && !c.in[0].held && !c.in[0].arrives.After(now):
 			if c.in[0].fin {
@@ -86,7 +90,7 @@ func (c *memConn) Read(b []byte) (int, error) {
 			return c.takeLocked(b), nil
 		case c.failed != nil:
 			return 0, opError("read", c.peer.host.addr, c.failed)
-		case !c.readBy.IsZero() && !c.readBy.After(now):
+		case late:
 			return 0, opError("read", c.peer.host.addr, os.ErrDeadlineExceeded)
 		}
 		c.cond.Wait()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -40,6 +41,29 @@ func TestACrashIsLostAndThenRefused(t *testing.T) {
 		}
 		if b.within(0, func() bool { return len(b.events) > told }) {
 			w.Errorf("the dead was told: %s", b.story())
+		}
+	})
+}
+
+// Close of a crashed node waits for its dials, so they must end.
+func TestADialOfACrashedNodeKeepsItsDeadline(t *testing.T) {
+	inMemory(t, func(w *world) {
+		a, b := w.pair()
+		w.net.Pause(a.addr()) // its kernel takes the connection, and no answer comes
+		ended := make(chan error, 1)
+		go func() {
+			_, err := b.DialStream(a.addr(), time.Second)
+			ended <- err
+		}()
+		synctest.Wait()
+		w.net.Crash(b.addr())
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+				w.Errorf("the dial ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			w.Error("the dial goes on after its deadline")
 		}
 	})
 }
