@@ -13,7 +13,7 @@ var layers = []struct {
 	may []string
 }{
 	{"internal/clock", nil},
-	{"internal/wire", nil},
+	{"internal/wire", []string{"internal/wire"}},
 	{"internal/lint/walk/operations", []string{".", "ddata", "sharding"}},
 	{"internal/lint", nil},
 	{"internal/loglimit", nil},

@@ -1,6 +1,10 @@
-// Package wire holds the primitives that write and read every frame: append-only writing,
-// and reading that checks each declared length against the remaining bytes before it
-// allocates.
+// Package wire writes and reads frames. It checks each declared length against the remaining
+// bytes before it allocates.
+//
+// A protocol is a set of Messages. Each message describes its fields once, for a Coder, and
+// the description encodes, decodes and bounds them. Package wiretest tests all messages of a
+// protocol. The frames of requests and replies, which are read in place, and the records of
+// files use the primitives below the Coder: the Append functions and Reader.
 package wire
 
 import (
@@ -14,6 +18,9 @@ var ErrTruncated = errors.New("wire: truncated")
 
 // ErrTrailing means that bytes were left behind the last field.
 var ErrTrailing = errors.New("wire: trailing bytes")
+
+// ErrUnsorted means that the keys of a map are not in order, or that one occurs twice.
+var ErrUnsorted = errors.New("wire: unsorted map")
 
 // LimitError means that a frame declares more than its field may hold.
 type LimitError struct {
@@ -86,6 +93,11 @@ func (r *Reader) Fail(err error) {
 
 // Uvarint reads a base-128 number.
 func (r *Reader) Uvarint() uint64 {
+	if len(r.buf) > 0 && r.buf[0] < 0x80 { // the most frequent case
+		v := r.buf[0]
+		r.buf = r.buf[1:]
+		return uint64(v)
+	}
 	v, n := binary.Uvarint(r.buf)
 	if n <= 0 {
 		r.Fail(ErrTruncated)

@@ -1,0 +1,60 @@
+package wire
+
+import "sync"
+
+// coders keeps idle Coders: Code takes a pointer through an interface, so each Coder would
+// be an allocation.
+var coders = sync.Pool{New: func() any { return new(Coder) }}
+
+// Messages are the messages of one protocol, which share the interface M. The frame of a
+// message is its kind, one byte, and its fields.
+type Messages[M any] struct {
+	// Kind returns the kind of a message.
+	Kind func(M) byte
+	// Code codes the fields of a message.
+	Code func(M, *Coder)
+	// New has a function for each kind that returns a blank message; nil for numbers that are
+	// no kinds.
+	New []func() M
+}
+
+// Append appends the frame of m to b. It never fails: Decode rejects a message beyond its
+// bounds.
+func (s *Messages[M]) Append(b []byte, m M) []byte {
+	c := coders.Get().(*Coder)
+	*c = Coder{out: append(b, s.Kind(m)), writing: true}
+	s.Code(m, c)
+	b = c.out
+	c.recycle()
+	return b
+}
+
+// recycle returns the Coder to the pool, without the frame.
+func (c *Coder) recycle() {
+	*c = Coder{}
+	coders.Put(c)
+}
+
+// Decode reads one frame. It fails on an unknown kind and on trailing bytes.
+func (s *Messages[M]) Decode(frame []byte) (M, error) {
+	c := coders.Get().(*Coder)
+	defer c.recycle()
+	*c = Coder{in: Reader{buf: frame}}
+	var none M
+	kind := c.in.Byte()
+	if c.in.err == nil && !s.Has(kind) {
+		c.Fail(&LimitError{Field: "message kind", Declared: uint64(kind), Max: uint64(len(s.New)) - 1})
+	}
+	if c.in.err != nil {
+		return none, c.in.err
+	}
+	m := s.New[kind]()
+	s.Code(m, c)
+	if err := c.Done(); err != nil {
+		return none, err
+	}
+	return m, nil
+}
+
+// Has reports whether kind is the kind of a message.
+func (s *Messages[M]) Has(kind byte) bool { return int(kind) < len(s.New) && s.New[kind] != nil }
