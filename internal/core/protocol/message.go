@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // Message is one of the structs of this file, by pointer. Messages are immutable
@@ -12,6 +13,7 @@ type Message interface {
 	// Header returns the part that all messages share.
 	Header() *Head
 	messageKind() byte
+	codeFields(c *wire.Coder)
 }
 
 // Head is the part that all messages share.

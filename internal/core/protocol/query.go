@@ -1,9 +1,6 @@
 package protocol
 
-import (
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/wire"
-)
+import "github.com/peerage-go/peerage/gossip"
 
 // EventsMax bounds the events of one Answer, eventTextMax the bytes of each text
 // in them.
@@ -74,55 +71,3 @@ type Event struct {
 
 // IsQuery reports whether m is a Query or an Answer: those are for the shell.
 func IsQuery(m Message) bool { return m.messageKind() > kindQueries }
-
-func appendQuery(b []byte, m *Query) []byte {
-	b = wire.AppendUvarint(b, m.ID)
-	return wire.AppendString(wire.AppendBool(appendShard(b, m.Shard), m.HasShard), m.Entity)
-}
-
-func readQuery(r *wire.Reader, h Head) *Query {
-	return &Query{Head: h, ID: r.Uvarint(), Shard: readShard(r), HasShard: r.Bool(), Entity: r.String("entity", EntityMax)}
-}
-
-func appendAnswer(b []byte, m *Answer) []byte {
-	b = wire.AppendUvarint(b, m.ID)
-	b = wire.AppendBool(wire.AppendBool(wire.AppendBool(b, m.Known), m.Hosts), m.Office)
-	b = appendSettings(b, &m.Settings)
-	b = wire.AppendBool(wire.AppendUvarint(b, m.Buffered), m.Lives)
-	b = appendList(b, m.Shards, func(b []byte, s ShardLoad) []byte {
-		return wire.AppendUvarint(appendToken(appendShard(b, s.Shard), s.Token), uint64(s.Entities))
-	})
-	return appendList(b, m.Events[max(0, len(m.Events)-EventsMax):], appendEvent)
-}
-
-func readAnswer(r *wire.Reader, h Head) *Answer {
-	m := &Answer{
-		Head: h, ID: r.Uvarint(), Known: r.Bool(), Hosts: r.Bool(), Office: r.Bool(),
-		Settings: readSettings(r), Buffered: r.Uvarint(), Lives: r.Bool(),
-		Shards: readList(r, 4, func(r *wire.Reader) ShardLoad {
-			return ShardLoad{Shard: readShard(r), Token: readToken(r), Entities: readUint32(r)}
-		}),
-		Events: readList(r, 17, readEvent),
-	}
-	if len(m.Events) > EventsMax {
-		r.Fail(&wire.LimitError{Field: "events", Declared: uint64(len(m.Events)), Max: EventsMax})
-	}
-	return m
-}
-
-func appendEvent(b []byte, e Event) []byte {
-	b = wire.AppendUvarint(b, uint64(e.Term))
-	b = wire.AppendU64(b, uint64(e.Unix))
-	b = wire.AppendBool(wire.AppendBool(b, e.Coordinator), e.HasShard)
-	b = appendToken(wire.AppendU64(b, uint64(e.Node)), e.Token)
-	b = wire.AppendString(b, e.Kind[:min(len(e.Kind), eventTextMax)])
-	return wire.AppendString(b, e.Detail[:min(len(e.Detail), eventTextMax)])
-}
-
-func readEvent(r *wire.Reader) Event {
-	return Event{
-		Term: gossip.Epoch(r.Uvarint()), Unix: int64(r.U64()), Coordinator: r.Bool(), HasShard: r.Bool(),
-		Node: gossip.NodeID(r.U64()), Token: readToken(r),
-		Kind: r.String("kind", eventTextMax), Detail: r.String("detail", eventTextMax),
-	}
-}

@@ -3,8 +3,6 @@ package protocol
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // SettingType stands, as Conflict.Setting, for a type that a node does not run at all.
@@ -91,24 +89,3 @@ func functionName(print uint64) string {
 
 // keepsBytesMax bounds Settings.Keeps.
 const keepsBytesMax = 200
-
-func appendSettings(b []byte, s *Settings) []byte {
-	b = wire.AppendUvarint(b, uint64(s.Shards))
-	b = wire.AppendString(b, s.Role)
-	b = wire.AppendUvarint(b, uint64(s.Capacity))
-	b = wire.AppendU64(b, s.ShardOf)
-	b = wire.AppendString(b, s.Keeps)
-	b = wire.AppendU64(b, s.Messages.Requests)
-	return wire.AppendU64(b, s.Messages.Responses)
-}
-
-func readSettings(r *wire.Reader) Settings {
-	return Settings{
-		Shards:   readUint32(r),
-		Role:     r.String("role", TypeBytesMax),
-		Capacity: readUint32(r),
-		ShardOf:  r.U64(),
-		Keeps:    r.String("keeps", keepsBytesMax),
-		Messages: Shapes{Requests: r.U64(), Responses: r.U64()},
-	}
-}
