@@ -247,3 +247,23 @@ p: var V hidden
 		t.Errorf("two differences: %q", b)
 	}
 }
+
+func TestPackagesStandOnTheFloorWithTheLongestPath(t *testing.T) {
+	m := &module{pages: []page{{floorsPage, "# The house\n\n| floor | where | what |\n|---|---|---|\n" +
+		"| faces | `node.go`, `ddata/` | a |\n| cores | `internal/core/view/` | b |\n| beside it | `internal/` | c |\n\ntext\n"}}}
+	floors, err := readFloors(m)
+	if err != nil || len(floors) != 3 {
+		t.Fatalf("%d floors, %v; want 3", len(floors), err)
+	}
+	floors = append(floors, &floor{name: "elsewhere"})
+	for dir, want := range map[string]string{
+		".": "faces", "ddata": "faces", "internal/core/view": "cores", "internal/core/viewer": "beside it", "internal/sim": "beside it", "crdt": "elsewhere",
+	} {
+		if got := floorOf(floors, dir).name; got != want {
+			t.Errorf("%s stands on %q, want %q", dir, got, want)
+		}
+	}
+	if _, err := readFloors(&module{pages: []page{{floorsPage, "no table"}}}); err == nil {
+		t.Error("a page without the table is accepted")
+	}
+}

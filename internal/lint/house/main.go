@@ -5,6 +5,7 @@
 //	go run ./internal/lint/house -list      # every subject beyond its bound, too
 //	go run ./internal/lint/house -shrink    # lower the exceptions to today's figures
 //	go run ./internal/lint/house -api       # write the exported API to docs/api.txt
+//	go run ./internal/lint/house -sizes     # lines, files and functions of each floor, too
 //
 // A subject beyond its bound needs a line in exceptions.txt with exactly today's figure.
 // A higher figure breaks the bound, and so does a lower one until -shrink has lowered the
@@ -23,9 +24,10 @@ func main() {
 	list := flag.Bool("list", false, "print every subject that is beyond its bound")
 	shrink := flag.Bool("shrink", false, "lower the exceptions to today's figures")
 	newAPI := flag.Bool("api", false, "write the exported API to "+apiFile)
+	sizes := flag.Bool("sizes", false, "print the sizes of the floors of "+floorsPage)
 	root := flag.String("root", ".", "the module's root")
 	flag.Parse()
-	ok, err := printFigures(os.Stdout, *root, options{*list, *shrink, *newAPI})
+	ok, err := printFigures(os.Stdout, *root, options{*list, *shrink, *newAPI, *sizes})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(2)
@@ -35,7 +37,7 @@ func main() {
 	}
 }
 
-type options struct{ list, shrink, api bool }
+type options struct{ list, shrink, api, sizes bool }
 
 // printFigures measures the module at root, prints the table, and reports whether all bounds hold
 // and docs/api.txt is the exported API.
@@ -65,6 +67,11 @@ func printFigures(out io.Writer, root string, o options) (bool, error) {
 		broken = append(broken, checkAPI(m)...)
 	}
 	printTable(out, measures, o.list)
+	if o.sizes {
+		if err := printSizes(out, m); err != nil {
+			return false, err
+		}
+	}
 	for _, b := range broken {
 		fmt.Fprintln(out, "broken:", b)
 	}
