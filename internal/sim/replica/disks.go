@@ -139,9 +139,7 @@ func (k *disk) save() {
 		return
 	}
 	if !k.host.fails {
-		if !k.host.fails {
-			k.writeFile()
-		}
+		k.writeFile()
 		return
 	}
 	fx.Send = nil
