@@ -105,6 +105,19 @@ func (s *screen) draw() {
 		return
 	}
 	s.erase()
+	s.drawn = len(rows) + 1
+	fmt.Fprint(s.out, s.table(rows))
+}
+
+// barCells is the width of the widest bar of shards, each cell of which stands for
+// shardsPerCell. The lines then have at most 80 columns: a line that wraps would not be erased.
+const (
+	barCells      = 8
+	shardsPerCell = 8
+)
+
+// table returns the header and a line for each row.
+func (s *screen) table(rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %-5s %-9s %-7s %6s %9s %8s %8s %9s\n",
 		"node", "state", "members", "shards", "entities", "asks/s", "retries", "given up")
@@ -117,10 +130,14 @@ func (s *screen) draw() {
 			colour = "\x1b[33m"
 		}
 		fmt.Fprintf(&b, "  %-5s %s %7d %6d %9d %8.0f %8d %9d  %s\n", r.name, s.paint(colour, fmt.Sprintf("%-9s", r.state)),
-			r.members, r.shards, r.entities, r.rate, r.tries, r.gaveUp, s.paint("\x1b[36m", strings.Repeat("▇", min(r.shards, 64)/2)))
+			r.members, r.shards, r.entities, r.rate, r.tries, r.gaveUp, s.paint("\x1b[36m", bar(r.shards)))
 	}
-	s.drawn = len(rows) + 1
-	fmt.Fprint(s.out, b.String())
+	return b.String()
+}
+
+// bar returns a cell for every shardsPerCell shards, rounded up.
+func bar(shards int) string {
+	return strings.Repeat("▇", min((shards+shardsPerCell-1)/shardsPerCell, barCells))
 }
 
 // row is a node's line.

@@ -1,0 +1,158 @@
+package demo
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+func TestSettingsOutOfRangeAreAllReported(t *testing.T) {
+	good := Config{Nodes: 5, Counters: 200, Shards: 64, Every: 10 * time.Millisecond, WarmUp: time.Second, Between: time.Second}
+	if err := good.Validate(); err != nil {
+		t.Errorf("%+v: %v", good, err)
+	}
+	for _, edge := range []Config{
+		{Nodes: 2, Counters: 1, Shards: 1, Every: time.Millisecond, WarmUp: 100 * time.Millisecond, Between: 100 * time.Millisecond},
+		{Nodes: 9, Counters: 10_000, Shards: 4096, Every: time.Second, WarmUp: 20 * time.Second, Between: 20 * time.Second},
+	} {
+		if err := edge.Validate(); err != nil {
+			t.Errorf("%+v: %v", edge, err)
+		}
+	}
+	for _, bad := range []Config{
+		{Nodes: 1, Counters: 0, Shards: 0, Every: time.Microsecond, WarmUp: time.Millisecond, Between: 0},
+		{Nodes: 10, Counters: 10_001, Shards: 4097, Every: time.Minute, WarmUp: time.Minute, Between: time.Minute},
+	} {
+		err := bad.Validate()
+		for _, flag := range []string{"--nodes is ", "--counters is ", "--shards is ", "--every is ", "--warm-up is ", "--between is "} {
+			if err == nil || !strings.Contains(err.Error(), flag) {
+				t.Errorf("%+v: %q is missing in %v", bad, flag, err)
+			}
+		}
+	}
+}
+
+const second = clock.Instant(time.Second)
+
+// twoKills is a run of three processes, of which a and b were killed: c answered at last.
+func twoKills() *Verdict {
+	return &Verdict{
+		cfg:   Config{Counters: 3, Enforce: true},
+		kills: []kill{{names: []string{"a"}, at: 10 * second}, {names: []string{"b"}, at: 20 * second, emergency: true}},
+		failovers: []history.Failover{
+			{Moved: 1, Times: []time.Duration{harness.BoundMajority}},
+			{Moved: 2, Times: []time.Duration{time.Millisecond, harness.BoundEmergency}},
+		},
+		load: harness.Totals{Answered: 9}, survivor: "c", survivorShards: 3, shards: 3,
+	}
+}
+
+func printed(v *Verdict) (text string, ok bool) {
+	var out strings.Builder
+	ok = v.Print(&out)
+	return out.String(), ok
+}
+
+func TestARunWithinItsBoundsPasses(t *testing.T) {
+	text, ok := printed(twoKills())
+	if !ok || !strings.HasSuffix(text, "PASS\n") {
+		t.Fatalf("passed %v:\n%s", ok, text)
+	}
+	for _, want := range []string{
+		"9 answered, 0 given up by their callers, 0 whose caller's process ended first", "failed attempts  none",
+		"kill of a           1 counters moved; first answer p50 300ms, p99 300ms, max 300ms (bound 300ms: met)",
+		"kill of b           2 counters moved; first answer p50 1ms, p99 500ms, max 500ms (bound 500ms: met)",
+		"c serves 3 of 3 shards, 3 of 3 counters answered", "doubles          0",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+}
+
+func TestEachBrokenPromiseFailsTheVerdict(t *testing.T) {
+	for want, spoil := range map[string]func(*Verdict){
+		"1 doubles: a counter had two live instances":                func(v *Verdict) { v.doubles = []history.Double{{Entity: 7}} },
+		"the survivor had no answer from 1 counters: [2]":            func(v *Verdict) { v.unserved = []uint32{2} },
+		"the survivor serves 2 shards, the counters live in 3":       func(v *Verdict) { v.survivorShards = 2 },
+		"4 requests were given up":                                   func(v *Verdict) { v.load.GaveUp = 4 },
+		"nothing was ever answered":                                  func(v *Verdict) { v.load.Answered = 0 },
+		"no killed process hosted a counter: the run shows nothing":  func(v *Verdict) { v.failovers[0].Moved, v.failovers[1].Moved = 0, 0 },
+		"after the kill of [b] no survivor had an answer from":       func(v *Verdict) { v.failovers[1].Unanswered = []uint32{1} },
+		"after the kill of [a] the p99 of first answers is 300.1ms,": func(v *Verdict) { v.failovers[0].Times[0] += 100 * time.Microsecond },
+	} {
+		v := twoKills()
+		spoil(v)
+		if text, ok := printed(v); ok || !strings.Contains(text, "FAIL\n  "+want) {
+			t.Errorf("passed %v, want %q:\n%s", ok, want, text)
+		}
+	}
+	v := twoKills()
+	v.cfg.Enforce = false
+	v.failovers[0].Times[0] = time.Second
+	if text, ok := printed(v); !ok || !strings.Contains(text, "(bound 300ms: not met)") {
+		t.Errorf("without --enforce a late answer fails the run, or is not shown:\n%s", text)
+	}
+	v = twoKills()
+	for i := range 9 {
+		v.doubles = append(v.doubles, history.Double{Entity: uint32(i)})
+	}
+	if text, _ := printed(v); strings.Count(text, "    entity ") != 5 || !strings.Contains(text, "doubles          9") {
+		t.Errorf("nine doubles are not counted, or more than five are shown:\n%s", text)
+	}
+}
+
+// Only answers that a process had which was not killed, after the last kill, serve a counter.
+func TestTalliesComeFromTheRecords(t *testing.T) {
+	const killed, survivor = 1, 2
+	v := twoKills()
+	v.load = harness.Totals{Asked: 1, Answered: 1, GaveUp: 1} // what the processes reported last
+	records := []history.Record{
+		{Op: history.Asked, Node: killed}, {Op: history.Asked, Node: survivor}, {Op: history.Asked, Node: survivor}, {Op: history.Asked, Node: survivor}, {Op: history.Asked, Node: survivor},
+		{Op: history.Handled, Node: killed}, {Op: history.Handled, Node: survivor}, {Op: history.HandlerStarted, Node: survivor},
+		{Op: history.Answered, Node: survivor, Entity: 0, Start: 21 * second},
+		{Op: history.Answered, Node: survivor, Entity: 1, Start: 19 * second},
+		{Op: history.Answered, Node: killed, Entity: 2, Start: 21 * second},
+		{Op: history.Failed, Node: survivor, Entity: 2},
+	}
+	v.count(records, map[uint64]bool{killed: true}, 3)
+	if !slices.Equal(v.unserved, []uint32{1, 2}) {
+		t.Errorf("the survivor had no answer from %v, want 1 and 2", v.unserved)
+	}
+	if v.handled != 2 || v.lost != 1 || v.load.Asked != 5 || v.load.Answered != 3 || v.load.GaveUp != 1 {
+		t.Errorf("handled %d, lost %d, %+v", v.handled, v.lost, v.load)
+	}
+}
+
+func TestOnlyShardsOfCountersAreCounted(t *testing.T) {
+	for _, c := range []struct{ counters, shards, least, most int }{{1, 64, 1, 1}, {10_000, 16, 16, 16}, {200, 64, 50, 64}} {
+		n, err := usedShards(Config{Counters: c.counters, Shards: c.shards})
+		if err != nil || n < c.least || n > c.most {
+			t.Errorf("%d counters live in %d of %d shards: %v", c.counters, n, c.shards, err)
+		}
+	}
+}
+
+func TestAKillIsAnEmergencyWithoutAMajority(t *testing.T) {
+	for _, c := range []struct {
+		n, left   int
+		emergency bool
+	}{{1, 5, false}, {1, 3, false}, {1, 2, true}, {4, 5, true}, {2, 4, false}, {2, 3, true}} {
+		k, err := (&cluster{}).killSenior(c.n, c.left)
+		if err != nil || k.emergency != c.emergency {
+			t.Errorf("%d of %d: emergency %v: %v", c.n, c.left, k.emergency, err)
+		}
+		want := harness.BoundMajority
+		if c.emergency {
+			want = harness.BoundEmergency
+		}
+		if k.bound() != want {
+			t.Errorf("%d of %d: the bound is %v, want %v", c.n, c.left, k.bound(), want)
+		}
+	}
+}
