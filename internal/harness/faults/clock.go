@@ -65,8 +65,10 @@ func ago(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d.Abs() >= year:
 		word, size = "years", year
-	case d.Abs() < size:
-		return fmt.Sprintf("%+v", d)
+	case d < 0 && -d < size:
+		return d.String()
+	case d < size:
+		return "+" + d.String()
 	}
 	return fmt.Sprintf("%+d %s", d/size, word)
 }

@@ -1,0 +1,92 @@
+package faults
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/namespace"
+)
+
+// newRandom returns an injector of a fleet without processes.
+func newRandom(places int) *Injector {
+	return &Injector{Fleet: &fleet.Fleet{Now: make([]*fleet.Process, places)}, Rng: rand.New(rand.NewPCG(1, 2))}
+}
+
+func TestEachListedKindIsPlayed(t *testing.T) {
+	listed := 2 // KillRest and Freeze are for bench
+	for list, is := range map[string]struct{ network, files bool }{
+		DefaultKinds: {}, NetworkKinds: {network: true}, MachineKinds: {files: true},
+	} {
+		for name := range strings.SplitSeq(list, ",") {
+			k := Kind(name)
+			listed++
+			if !k.Known() || k.BreaksNetwork() != is.network || k.NeedsFiles() != is.files || k.NeedsDisks() != (k == Disk) {
+				t.Errorf("%s: played %v, breaks the network %v, needs files %v and disks %v", k, k.Known(), k.BreaksNetwork(), k.NeedsFiles(), k.NeedsDisks())
+			}
+		}
+	}
+	if len(plays) != listed || !KillRest.Known() || !Freeze.Known() || Kind("dance").Known() {
+		t.Errorf("%d kinds are played, %d are listed", len(plays), listed)
+	}
+}
+
+// What a round may cost decides which checks of a run apply to it.
+func TestRoundsThatLoseMemory(t *testing.T) {
+	two := []string{"a", "b"}
+	for _, c := range []struct {
+		r     Round
+		loses bool
+		lost  int
+	}{
+		{Round{Kind: Kill, Places: two}, true, 2}, {Round{Kind: Stop, Places: two[:1]}, true, 1}, {Round{Kind: Cut, Places: two}, true, 2},
+		{Round{Kind: Drain, Places: two[:1]}, false, 1}, {Round{Kind: Restart, Places: two[:1]}, false, 1}, {Round{Kind: RestartMany, Places: two}, false, 2},
+		{Round{Kind: Clock, Places: two}, false, 0}, {Round{Kind: Clock, Places: two, Killed: 2}, true, 2}, {Round{Kind: Disk, Places: two, Killed: 1}, true, 1},
+	} {
+		if c.r.LosesMemory() != c.loses || c.r.Lost() != c.lost {
+			t.Errorf("%s of %s: loses memory %v, lost %d", c.r.Kind, c.r.PlaceNames(), c.r.LosesMemory(), c.r.Lost())
+		}
+	}
+	r := Round{From: 5, To: 9}
+	if s := r.Span(); s.From != 5 || s.To != 9 {
+		t.Errorf("the span is %+v", s)
+	}
+}
+
+func TestPathsBetweenPlaces(t *testing.T) {
+	type path = namespace.Path
+	oneWay := []path{{From: 0, To: 1}, {From: 0, To: 2}}
+	if got := pathsOf([]int{0}, []int{1, 2}, false); !slices.Equal(got, oneWay) {
+		t.Errorf("from one place to two: %v", got)
+	}
+	both := []path{{From: 0, To: 1}, {From: 1, To: 0}, {From: 0, To: 2}, {From: 2, To: 0}}
+	if got := pathsOf([]int{0}, []int{1, 2}, true); !slices.Equal(got, both) {
+		t.Errorf("between one place and two: %v", got)
+	}
+	// In a ring of n places each loses all but its two neighbours, both ways.
+	for n := 3; n <= 7; n++ {
+		places := rand.New(rand.NewPCG(uint64(n), 1)).Perm(n)
+		got := ringPaths(places)
+		if len(got) != n*(n-3) {
+			t.Errorf("a ring of %d loses %d directions, want %d", n, len(got), n*(n-3))
+		}
+		for _, p := range got {
+			if !slices.Contains(got, path{From: p.To, To: p.From}) {
+				t.Errorf("a ring of %d loses %v one way", n, p)
+			}
+		}
+	}
+}
+
+func TestOffsetsInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		90 * time.Second: "+1m30s", -3 * time.Hour: "-3h0m0s", 9 * 24 * time.Hour: "+9 days", -30 * year: "-30 years",
+	} {
+		if got := ago(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
