@@ -1,0 +1,209 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+)
+
+// serve returns the address of a server that answers each request by answer.
+func serve(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+func TestFetchReturnsTheBodyOrTheReason(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.Error(w, "only POST", http.StatusMethodNotAllowed)
+			return
+		}
+		io.WriteString(w, "body of "+r.URL.Path)
+	})
+	if body, err := Fetch(t.Context(), http.MethodPost, "http://"+addr+"/drain"); err != nil || string(body) != "body of /drain" {
+		t.Errorf("POST: %q, %v", body, err)
+	}
+	_, err := Fetch(t.Context(), http.MethodGet, "http://"+addr+"/drain")
+	if err == nil || !strings.Contains(err.Error(), "405") || !strings.HasSuffix(err.Error(), ": only POST") {
+		t.Errorf("GET: %v, want the status and the body without its line end", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Fetch(ctx, http.MethodPost, "http://"+addr); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+	if _, err := Fetch(t.Context(), http.MethodGet, "http://bad host/"); err == nil {
+		t.Error("a URL with a space is fetched")
+	}
+}
+
+func TestDrainAtRefusesAnswersOfOtherPrograms(t *testing.T) {
+	answer := `{"name":"a","node":"1f","took_ms":12.5}`
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method+r.URL.Path != "POST/drain" {
+			http.NotFound(w, r)
+			return
+		}
+		io.WriteString(w, answer)
+	})
+	if d, err := DrainAt(t.Context(), addr); err != nil || d != (Drained{Name: "a", Node: "1f", TookMS: 12.5}) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	answer = "hello\n"
+	if _, err := DrainAt(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "not like a node: hello") {
+		t.Errorf("an answer that is no JSON: %v", err)
+	}
+}
+
+func TestQuantilesAreOfTheSortedTimes(t *testing.T) {
+	if q := QuantilesOf(nil); q != (Quantiles{}) {
+		t.Errorf("of no times: %+v", q)
+	}
+	if q := QuantilesOf([]time.Duration{1500 * time.Microsecond}); q != (Quantiles{1, 1.5, 1.5, 1.5, 1.5}) {
+		t.Errorf("of one time: %+v", q)
+	}
+	times := make([]time.Duration, 100)
+	for i := range times {
+		times[i] = time.Duration(100-i) * time.Millisecond
+	}
+	if q := QuantilesOf(times); q != (Quantiles{N: 100, P50: 50, P90: 90, P99: 99, Max: 100}) {
+		t.Errorf("of 1 to 100 ms: %+v", q)
+	}
+	if !slices.IsSorted(times) {
+		t.Error("the times are not sorted")
+	}
+}
+
+func TestReasonsListTheMostFrequentFirst(t *testing.T) {
+	if got := Reasons(nil); got != "none" {
+		t.Errorf("without a failed attempt: %q", got)
+	}
+	got := Reasons(map[string]uint64{"timeout": 2, "no home": 7, "buffer full": 2})
+	if want := "no home 7, buffer full 2, timeout 2"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if Within(true) != "met" || Within(false) != "not met" {
+		t.Errorf("a bound is %q or %q", Within(true), Within(false))
+	}
+}
+
+// The README promises less time for a fault that leaves a majority, and most for a silent node.
+func TestBoundsAreInTheOrderOfTheirFaults(t *testing.T) {
+	bounds := []time.Duration{BoundOrderly, BoundMajority, BoundEmergency, boundSilent, BoundFrozen, BoundServed}
+	if !slices.IsSorted(bounds) || len(slices.Compact(slices.Clone(bounds))) != len(bounds) {
+		t.Errorf("the bounds are %v", bounds)
+	}
+}
+
+func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
+	want := []Report{
+		{Kind: "ready", Name: "a", Node: "1f", Listen: "127.0.0.1:1", HTTP: "127.0.0.1:2"},
+		{Kind: "stats", Name: "a", Members: 3, Epoch: "2.5", Lease: true, Leader: true, Shards: 4,
+			Load: Totals{Asked: 9, Answered: 8, GaveUp: 1, Tries: map[string]uint64{"timeout": 1}}},
+	}
+	var out bytes.Buffer
+	for _, r := range want {
+		if err := WriteReport(&out, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != len(want) {
+		t.Errorf("%d reports are %d lines", len(want), n)
+	}
+	var got []Report
+	read := func(r io.Reader) error {
+		got = nil
+		return ReadReports(r, func(r Report) { got = append(got, r) })
+	}
+	cutOff := strings.NewReader(out.String() + `{"kind":"sta`)
+	if err := read(iotest.OneByteReader(cutOff)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("with a last line that a kill cut off: %+v, %v", got, err)
+	}
+	if err := read(strings.NewReader(out.String() + "panic: oh\n")); err == nil || !strings.Contains(err.Error(), "panic: oh") || len(got) != 2 {
+		t.Errorf("a line that is no report, after %d: %v", len(got), err)
+	}
+	broken := errors.New("broken pipe")
+	if err := read(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("an input that fails: %v", err)
+	}
+	if err := WriteReport(failingWriter{broken}, want[0]); !errors.Is(err, broken) {
+		t.Errorf("an output that fails: %v", err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestTotalsAreSums(t *testing.T) {
+	var sum Totals
+	first := Totals{Asked: 1, Answered: 2, GaveUp: 3, Tries: map[string]uint64{"timeout": 4}}
+	sum.Add(first)
+	sum.Add(Totals{Asked: 10, Tries: map[string]uint64{"timeout": 1, "no home": 2}})
+	want := Totals{Asked: 11, Answered: 2, GaveUp: 3, Tries: map[string]uint64{"timeout": 5, "no home": 2}}
+	if !reflect.DeepEqual(sum, want) {
+		t.Errorf("%+v, want %+v", sum, want)
+	}
+	if first.Tries["timeout"] != 4 {
+		t.Error("the sum shares the map of its first summand")
+	}
+}
+
+func TestPauseEndsWithItsTimeOrItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := Pause(t.Context(), time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if err := Pause(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("after %v, with a context that ended: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestTheContextEndsWithTheInput(t *testing.T) {
+	in, out := io.Pipe()
+	lines := make(chan string)
+	ctx := UntilClosed(t.Context(), in, func(line string) { lines <- line })
+	for _, want := range []string{WallOffset + "3s", ""} {
+		io.WriteString(out, want+"\n")
+		if got := <-lines; got != want {
+			t.Errorf("the line %q is handed over as %q", want, got)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("the context ended before the input")
+	}
+	out.Close()
+	<-ctx.Done()
+}
+
+func TestTheEnvironmentNamesTheBuild(t *testing.T) {
+	if commit, modified := Commit(nil); commit != "" || modified {
+		t.Errorf("without build information: %q, %v", commit, modified)
+	}
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "3c9d714"}, {Key: "vcs.modified", Value: "true"}}}
+	if commit, modified := Commit(info); commit != "3c9d714" || !modified {
+		t.Errorf("of a modified tree: %q, %v", commit, modified)
+	}
+	if e := ThisEnvironment(); e.Go != runtime.Version() || e.OS != runtime.GOOS+"/"+runtime.GOARCH || e.CPUs < 1 {
+		t.Errorf("%+v", e)
+	}
+}
