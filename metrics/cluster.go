@@ -27,8 +27,11 @@ func clusterSeries() []series {
 				emit(float64(s.gossip.Members[st]), st.String())
 			}
 		}, "state"),
-		gauge("view_epoch", "Epoch of the view that this node holds: generation times 2^32 plus number.",
-			func(s *scrape, emit emitter) { emit(float64(s.gossip.Epoch)) }),
+		// An epoch as one sample would lose its low bits: float64 is exact up to 2^53.
+		gauge("view_generation", "Generation of the view that this node holds: the upper 32 bits of its epoch.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.Epoch >> 32)) }),
+		gauge("view_number", "Number of the view that this node holds in its generation: the lower 32 bits of its epoch.",
+			func(s *scrape, emit emitter) { emit(float64(uint32(s.gossip.Epoch))) }),
 		gauge("cluster_quorum", "1 while this node holds a valid lease, which rests on a majority of the view.",
 			func(s *scrape, emit emitter) { emit(boolean(s.gossip.LeaseValid)) }),
 		gauge("cluster_leader", "1 on the node that holds the leader's lease.",

@@ -100,6 +100,32 @@ func TestValuesComeFromTheSource(t *testing.T) {
 	}
 }
 
+// member is a source whose node holds a view.
+type member struct {
+	fixed
+	stats membership.Stats
+}
+
+func (m member) Membership() (self gossip.Node, stats membership.Stats, ok bool) {
+	return self, m.stats, true
+}
+
+// A float64 has 53 bits: an epoch of 64 in one sample would lose the number of the view.
+func TestAnEpochIsExportedExactly(t *testing.T) {
+	want := `
+		# HELP peerage_view_generation Generation of the view that this node holds: the upper 32 bits of its epoch.
+		# TYPE peerage_view_generation gauge
+		peerage_view_generation 4.294967295e+09
+		# HELP peerage_view_number Number of the view that this node holds in its generation: the lower 32 bits of its epoch.
+		# TYPE peerage_view_number gauge
+		peerage_view_number 4.294967293e+09
+	`
+	src := member{stats: membership.Stats{Epoch: 1<<64 - 3}}
+	if err := testutil.CollectAndCompare(connectedTo(t, src), strings.NewReader(want), "peerage_view_generation", "peerage_view_number"); err != nil {
+		t.Error(err)
+	}
+}
+
 // An increase() alert misses a counter's first appearance, so every combination is
 // exported as 0 from the start.
 func TestCountersAreThereBeforeTheyCount(t *testing.T) {

@@ -7,12 +7,10 @@ func shardingSeries() []series {
 	return []series{
 		gaugePerType("coordinator_active", "1 while this node is the coordinator of the type.",
 			func(t *sharding.Stats) float64 { return boolean(t.Coordinating) }),
-		gauge("region_shards", "Shards that this node hosts, and those of which it keeps states as a standby.", func(s *scrape, emit emitter) {
-			for i := range s.types {
-				emit(float64(s.types[i].Shards), s.types[i].Type, "owner")
-				emit(float64(s.types[i].StandbyShards), s.types[i].Type, "standby")
-			}
-		}, "type", "role"),
+		gaugePerType("region_shards", "Shards that this node hosts.",
+			func(t *sharding.Stats) float64 { return float64(t.Shards) }),
+		gaugePerType("region_standby_shards", "Shards of other nodes whose states this node keeps as a standby.",
+			func(t *sharding.Stats) float64 { return float64(t.StandbyShards) }),
 		gaugePerType("region_entities", "Live entities on this node.",
 			func(t *sharding.Stats) float64 { return float64(t.Entities) }),
 		counter("region_messages_total", "Messages sent from this node, by route.", func(s *scrape, emit emitter) {
