@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -70,9 +71,8 @@ type Config struct {
 	// RejoinInterval is the interval at which missing addresses are joined again.
 	RejoinInterval time.Duration
 	Logger         *slog.Logger
-	// AppendNode and ReadNode encode and decode a node in memberlist's metadata.
-	AppendNode func(b []byte, n *gossip.Node) []byte
-	ReadNode   func(r *wire.Reader) gossip.Node
+	// CodeNode codes a node in memberlist's metadata.
+	CodeNode func(n *gossip.Node, c *wire.Coder)
 }
 
 // Sink receives what Discovery finds. Its functions are called under memberlist's locks
@@ -138,23 +138,30 @@ func (d *Discovery) memberlistConfig() *memberlist.Config {
 
 // NodeMeta implements memberlist.Delegate.
 func (d *Discovery) NodeMeta(limit int) []byte {
-	meta := d.cfg.AppendNode([]byte{MetaVersion}, &d.self)
+	meta := d.appendMeta(&d.self)
 	if len(meta) > limit {
 		// Roles are not needed to find a node: it sends them itself.
 		bare := gossip.Node{ID: d.self.ID, Name: d.self.Name, Addr: d.self.Addr}
-		meta = d.cfg.AppendNode([]byte{MetaVersion}, &bare)
+		meta = d.appendMeta(&bare)
 	}
 	return meta
 }
 
+func (d *Discovery) appendMeta(n *gossip.Node) []byte {
+	c := wire.NewEncoder([]byte{MetaVersion})
+	d.cfg.CodeNode(n, c)
+	return c.Encoded()
+}
+
 // ReadMeta decodes the node in memberlist's metadata.
-func ReadMeta(meta []byte, readNode func(*wire.Reader) gossip.Node) (gossip.Node, error) {
-	r := wire.NewReader(meta)
-	if v := r.Byte(); v != MetaVersion {
-		return gossip.Node{}, fmt.Errorf("gossip: metadata of version %d", v)
+func ReadMeta(meta []byte, codeNode func(*gossip.Node, *wire.Coder)) (n gossip.Node, err error) {
+	c := wire.NewDecoder(meta)
+	var version byte
+	if wire.Byte(c, "version", &version, math.MaxUint8); version != MetaVersion {
+		return n, fmt.Errorf("gossip: metadata of version %d", version)
 	}
-	n := readNode(r)
-	return n, r.Done()
+	codeNode(&n, c)
+	return n, c.Done()
 }
 
 // NotifyMsg implements memberlist.Delegate; this package sends no user messages.
@@ -175,7 +182,7 @@ var errMetaAddr = errors.New("gossip: a node at another address than its metadat
 // NotifyAlive implements memberlist.AliveDelegate: nodes with unreadable metadata are
 // ignored, and so are those above the bounds on names.
 func (d *Discovery) NotifyAlive(n *memberlist.Node) error {
-	node, err := ReadMeta(n.Meta, d.cfg.ReadNode)
+	node, err := ReadMeta(n.Meta, d.cfg.CodeNode)
 	if err != nil {
 		return err
 	}
@@ -195,7 +202,7 @@ func (d *Discovery) NotifyAlive(n *memberlist.Node) error {
 
 // NotifyJoin implements memberlist.EventDelegate.
 func (d *Discovery) NotifyJoin(n *memberlist.Node) {
-	if node, err := ReadMeta(n.Meta, d.cfg.ReadNode); err == nil && node.ID != d.self.ID {
+	if node, err := ReadMeta(n.Meta, d.cfg.CodeNode); err == nil && node.ID != d.self.ID {
 		d.mu.Lock()
 		d.alive[node.Addr]++
 		d.mu.Unlock()
@@ -212,7 +219,7 @@ func (d *Discovery) NotifyUpdate(*memberlist.Node) {}
 
 // NotifyLeave implements memberlist.EventDelegate.
 func (d *Discovery) NotifyLeave(n *memberlist.Node) {
-	if node, err := ReadMeta(n.Meta, d.cfg.ReadNode); err == nil && node.ID != d.self.ID {
+	if node, err := ReadMeta(n.Meta, d.cfg.CodeNode); err == nil && node.ID != d.self.ID {
 		d.mu.Lock()
 		if d.alive[node.Addr]--; d.alive[node.Addr] <= 0 {
 			delete(d.alive, node.Addr)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/discovery"
 	"github.com/peerage-go/peerage/internal/discovery/forge"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -19,7 +18,7 @@ func forgedAlive(t *testing.T, n gossip.Node, ip net.IP, port int) []byte {
 	t.Helper()
 	return forge.Message(4, map[string]any{
 		"Incarnation": uint32(1), "Node": n.Name + "-" + n.ID.String(), "Addr": []byte(ip.To4()), "Port": uint16(port),
-		"Meta": appendNode([]byte{discovery.MetaVersion}, &n), "Vsn": []byte{1, 5, 2, 0, 0, 0},
+		"Meta": metadata(&n), "Vsn": []byte{1, 5, 2, 0, 0, 0},
 	})
 }
 

@@ -119,7 +119,7 @@ func (f *forming) startClaim(now clock.Instant, answering []string, a *actions) 
 		return
 	}
 	for _, id := range voters {
-		a.addMessage(id, bootstrapClaim{round})
+		a.addMessage(id, &bootstrapClaim{round})
 	}
 	if len(voters) == 0 {
 		f.formCluster(a)
@@ -127,7 +127,7 @@ func (f *forming) startClaim(now clock.Instant, answering []string, a *actions) 
 }
 
 // onClaim answers another node's claim.
-func (f *forming) onClaim(now clock.Instant, from gossip.NodeID, m bootstrapClaim, a *actions) {
+func (f *forming) onClaim(now clock.Instant, from gossip.NodeID, m *bootstrapClaim, a *actions) {
 	why := f.objection(now, from)
 	if why == "" {
 		f.claims.promiseTo(now, from)
@@ -135,7 +135,7 @@ func (f *forming) onClaim(now clock.Instant, from gossip.NodeID, m bootstrapClai
 	if len(why) > addrBytesMax {
 		why = why[:addrBytesMax]
 	}
-	a.addMessage(from, claimVote{Round: m.Round, Granted: why == "", Why: why})
+	a.addMessage(from, &claimVote{Round: m.Round, Granted: why == "", Why: why})
 	if f.view != nil {
 		a.addMessage(from, f.contact(false))
 	}
@@ -165,7 +165,7 @@ func (f *forming) objection(now clock.Instant, from gossip.NodeID) string {
 }
 
 // onVote handles the answer to a claim.
-func (f *forming) onVote(now clock.Instant, from gossip.NodeID, m claimVote, a *actions) {
+func (f *forming) onVote(now clock.Instant, from gossip.NodeID, m *claimVote, a *actions) {
 	if f.view != nil || !f.claims.expects(from, m) {
 		return
 	}
@@ -313,7 +313,7 @@ func (c *claims) retryLater(now clock.Instant) {
 }
 
 // expects reports whether a vote of a node answers the claim in flight.
-func (c *claims) expects(from gossip.NodeID, m claimVote) bool {
+func (c *claims) expects(from gossip.NodeID, m *claimVote) bool {
 	return c.current != nil && c.round == m.Round && c.current.waiting[from]
 }
 

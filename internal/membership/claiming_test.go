@@ -25,14 +25,14 @@ func TestAClaimNeedsAllVoters(t *testing.T) {
 		from  gossip.NodeID
 		round uint64
 	}{"a node that was not asked": {4, round}, "an earlier claim": {2, round - 1}} {
-		if c.expects(v.from, claimVote{Round: v.round, Granted: true}) {
+		if c.expects(v.from, &claimVote{Round: v.round, Granted: true}) {
 			t.Errorf("the vote of %s counts", name)
 		}
 	}
 	if c.countGrant(now, 2) {
 		t.Error("succeeded without node 3")
 	}
-	if c.expects(2, claimVote{Round: round}) {
+	if c.expects(2, &claimVote{Round: round}) {
 		t.Error("a second vote of node 2 counts")
 	}
 	if late := now.Add(claimFor + 1); !c.isExpired(late) || c.isExpired(now.Add(claimFor)) {

@@ -251,6 +251,6 @@ func (c *Config) discoveryConfig() *discovery.Config {
 		Cluster: c.Cluster, SecretKeys: c.SecretKeys, Logger: c.Logger,
 		ProbeInterval: c.Discovery.ProbeInterval, GossipInterval: c.Discovery.GossipInterval,
 		PushPullInterval: c.Discovery.PushPullInterval, RejoinInterval: c.Discovery.RejoinInterval,
-		AppendNode: appendNode, ReadNode: readNode,
+		CodeNode: codeNode,
 	}
 }

@@ -19,7 +19,7 @@ func TestADisownedNodeJoinsAnew(t *testing.T) {
 		victim := rest[1]
 		for _, m := range ms {
 			if m != victim {
-				m.inbox.Put(messageIn{victim.self.ID, goodbye{}})
+				m.inbox.Put(messageIn{victim.self.ID, &goodbye{}})
 			}
 		}
 		c.until(5*time.Second, "the member ends its incarnation", func() bool { return ended(victim) })

@@ -4,6 +4,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // A member that has a working link with a peer denies the proof of the peer's death. An
@@ -24,8 +25,11 @@ type echo struct{}
 // echoed answers echo.
 type echoed struct{}
 
-func (echo) messageTag() byte   { return tagEcho }
-func (echoed) messageTag() byte { return tagEchoed }
+func (*echo) messageTag() byte   { return tagEcho }
+func (*echoed) messageTag() byte { return tagEchoed }
+
+func (*echo) codeFields(*wire.Coder)   {}
+func (*echoed) codeFields(*wire.Coder) {}
 
 // deadIn returns the nodes that are dead to a message's sender.
 func deadIn(m view.Message) []gossip.NodeID {
@@ -49,7 +53,7 @@ func (e *evidence) sendEchoes(now clock.Instant, ids []gossip.NodeID, a *actions
 		}
 		p.askedAt = now
 		e.asked++
-		a.addMessage(id, echo{})
+		a.addMessage(id, &echo{})
 	}
 }
 

@@ -21,8 +21,11 @@ func TestAnOpenConnectionIsNoAnswer(t *testing.T) {
 	c.linked = nil
 	c.challenged(1)
 	c.challenged(1)
-	if len(c.sent) != 1 || c.sent[0].to != 1 || c.sent[0].msg != (echo{}) {
+	if len(c.sent) != 1 || c.sent[0].to != 1 {
 		t.Fatalf("sent %v", c.sent)
+	}
+	if _, ok := c.sent[0].msg.(*echo); !ok {
+		t.Fatalf("sent %T", c.sent[0].msg)
 	}
 	if due := c.nextTickAt(c.now); due != c.now.Add(time.Second) {
 		t.Errorf("due in %v", due.Sub(c.now))

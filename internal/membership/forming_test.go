@@ -204,9 +204,9 @@ func (w *town) deliver(from *townNode, o outgoing) {
 			switch m := m.(type) {
 			case *contact:
 				to.f.onContact(w.now, from.peer.ID, m, a)
-			case bootstrapClaim:
+			case *bootstrapClaim:
 				to.f.onClaim(w.now, from.peer.ID, m, a)
-			case claimVote:
+			case *claimVote:
 				to.f.onVote(w.now, from.peer.ID, m, a)
 			}
 		})

@@ -88,21 +88,14 @@ type keyIDs struct {
 
 func (*keyIDs) messageTag() byte { return tagKeyIDs }
 
-func appendKeyIDs(b []byte, m *keyIDs) []byte {
-	b = wire.AppendBool(b, m.Ask)
-	b = wire.AppendUvarint(b, uint64(len(m.IDs)))
-	for _, id := range m.IDs {
-		b = wire.AppendU64(wire.AppendU64(b, id.a), id.b)
-	}
-	return b
+func (m *keyIDs) codeFields(c *wire.Coder) {
+	c.Bool(&m.Ask)
+	wire.Slice(c, "key ids", &m.IDs, secretKeysMax, (*keyID).codeFields)
 }
 
-func readKeyIDs(r *wire.Reader) *keyIDs {
-	m := &keyIDs{Ask: r.Bool()}
-	for range bounded(r, "key ids", 16, secretKeysMax) {
-		m.IDs = append(m.IDs, keyID{r.U64(), r.U64()})
-	}
-	return m
+func (id *keyID) codeFields(c *wire.Coder) {
+	wire.U64(c, &id.a)
+	wire.U64(c, &id.b)
 }
 
 // agreement is the relation of a member's SecretKeys to this node's.

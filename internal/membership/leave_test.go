@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/discovery"
 )
 
 // out makes a node leave and close, and returns how long each took.
@@ -135,11 +134,11 @@ func TestTheLastLeaverWaitsForNoNode(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		d := c.form(1)[0].discovery
 		gone := gossip.Node{ID: 77, Name: "gone", Addr: "10.9.9.9:1"}
-		meta := memberlist.Node{Name: "gone", Meta: appendNode([]byte{discovery.MetaVersion}, &gone)}
+		meta := memberlist.Node{Name: "gone", Meta: metadata(&gone)}
 		other := gossip.Node{ID: 78, Name: "other", Addr: "10.9.9.8:1"}
 		// There was another node a while ago, and now none.
-		d.NotifyJoin(&memberlist.Node{Name: "other", Meta: appendNode([]byte{discovery.MetaVersion}, &other)})
-		d.NotifyLeave(&memberlist.Node{Name: "other", Meta: appendNode([]byte{discovery.MetaVersion}, &other)})
+		d.NotifyJoin(&memberlist.Node{Name: "other", Meta: metadata(&other)})
+		d.NotifyLeave(&memberlist.Node{Name: "other", Meta: metadata(&other)})
 		d.NotifyJoin(&meta)
 		began, told := time.Now(), make(chan time.Duration)
 		go func() {

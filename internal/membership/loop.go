@@ -228,15 +228,15 @@ func (l *loop) onMessage(now clock.Instant, in messageIn) {
 	switch m := in.msg.(type) {
 	case *contact:
 		l.forming.onContact(now, in.from, m, a)
-	case bootstrapClaim:
+	case *bootstrapClaim:
 		l.forming.onClaim(now, in.from, m, a)
-	case claimVote:
+	case *claimVote:
 		l.forming.onVote(now, in.from, m, a)
-	case goodbye:
+	case *goodbye:
 		l.evidence.onGoodbye(now, in.from, a)
-	case echo:
-		a.addMessage(in.from, echoed{})
-	case sealed:
+	case *echo:
+		a.addMessage(in.from, &echoed{})
+	case *sealed:
 		l.evidence.onSealed(now, in.from, m.Subject, a)
 	case *keyIDs:
 		l.keys.onIDs(in.from, m, a)

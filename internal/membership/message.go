@@ -1,7 +1,7 @@
 package membership
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
@@ -20,7 +20,10 @@ const (
 
 // message is one of the small messages that nodes exchange outside of views: to find a
 // cluster, to form one, to sign off, and to check links.
-type message interface{ messageTag() byte }
+type message interface {
+	messageTag() byte
+	codeFields(c *wire.Coder)
+}
 
 const (
 	tagContact byte = iota + 1
@@ -69,123 +72,61 @@ type claimVote struct {
 // act again.
 type goodbye struct{}
 
-func (*contact) messageTag() byte       { return tagContact }
-func (bootstrapClaim) messageTag() byte { return tagClaim }
-func (claimVote) messageTag() byte      { return tagVerdict }
-func (goodbye) messageTag() byte        { return tagGoodbye }
+func (*contact) messageTag() byte        { return tagContact }
+func (*bootstrapClaim) messageTag() byte { return tagClaim }
+func (*claimVote) messageTag() byte      { return tagVerdict }
+func (*goodbye) messageTag() byte        { return tagGoodbye }
 
-// appendMessage appends the encoding of m: a tag and the fields.
-func appendMessage(b []byte, m message) []byte {
-	b = append(b, m.messageTag())
-	switch m := m.(type) {
-	case *contact:
-		b = appendContact(b, m)
-	case bootstrapClaim:
-		b = wire.AppendU64(b, m.Round)
-	case claimVote:
-		b = wire.AppendU64(b, m.Round)
-		b = wire.AppendBool(b, m.Granted)
-		b = wire.AppendString(b, m.Why)
-	case *keyIDs:
-		b = appendKeyIDs(b, m)
-	case sealed:
-		b = wire.AppendU64(b, uint64(m.Subject))
-	}
-	return b
+// messages are coded as a tag and the fields.
+var messages = wire.Messages[message]{
+	Kind: message.messageTag,
+	Code: message.codeFields,
+	New: []func() message{
+		tagContact: newMessage[contact], tagClaim: newMessage[bootstrapClaim], tagVerdict: newMessage[claimVote],
+		tagGoodbye: newMessage[goodbye], tagEcho: newMessage[echo], tagEchoed: newMessage[echoed],
+		tagKeyIDs: newMessage[keyIDs], tagSealed: newMessage[sealed],
+	},
+	Unknown: errors.New("gossip: message of an unknown tag"),
 }
+
+func newMessage[T any, P interface {
+	*T
+	message
+}]() message {
+	return P(new(T))
+}
+
+// appendMessage appends the encoding of m.
+func appendMessage(b []byte, m message) []byte { return messages.Append(b, m) }
 
 // decodeMessage decodes a frame. The message shares no memory with it.
-func decodeMessage(frame []byte) (message, error) {
-	r := wire.NewReader(frame)
-	var m message
-	switch tag := r.Byte(); tag {
-	case tagContact:
-		m = readContact(r)
-	case tagClaim:
-		m = bootstrapClaim{Round: r.U64()}
-	case tagVerdict:
-		m = claimVote{Round: r.U64(), Granted: r.Bool(), Why: r.String("why", addrBytesMax)}
-	case tagGoodbye:
-		m = goodbye{}
-	case tagEcho:
-		m = echo{}
-	case tagEchoed:
-		m = echoed{}
-	case tagKeyIDs:
-		m = readKeyIDs(r)
-	case tagSealed:
-		m = sealed{Subject: gossip.NodeID(r.U64())}
-	default:
-		return nil, fmt.Errorf("gossip: message of unknown tag %d", tag)
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	return m, nil
+func decodeMessage(frame []byte) (message, error) { return messages.Decode(frame) }
+
+func (m *contact) codeFields(c *wire.Coder) {
+	c.Bool(&m.Ask)
+	codeNode(&m.From, c)
+	c.Strings("points", &m.Points, contactPointsOnMsg, addrBytesMax)
+	wire.U64(c, &m.Cluster)
+	wire.U64(c, &m.Epoch)
+	wire.U64(c, &m.Origin)
+	c.Bool(&m.Live)
+	wire.Slice(c, "members", &m.Members, contactMembersMax, codeNode)
 }
 
-func appendContact(b []byte, m *contact) []byte {
-	b = wire.AppendBool(b, m.Ask)
-	b = appendNode(b, &m.From)
-	b = wire.AppendUvarint(b, uint64(len(m.Points)))
-	for _, p := range m.Points {
-		b = wire.AppendString(b, p)
-	}
-	b = wire.AppendU64(b, m.Cluster)
-	b = wire.AppendU64(b, uint64(m.Epoch))
-	b = wire.AppendU64(b, m.Origin)
-	b = wire.AppendBool(b, m.Live)
-	b = wire.AppendUvarint(b, uint64(len(m.Members)))
-	for i := range m.Members {
-		b = appendNode(b, &m.Members[i])
-	}
-	return b
+func (m *bootstrapClaim) codeFields(c *wire.Coder) { wire.U64(c, &m.Round) }
+
+func (m *claimVote) codeFields(c *wire.Coder) {
+	wire.U64(c, &m.Round)
+	c.Bool(&m.Granted)
+	c.String("why", &m.Why, addrBytesMax)
 }
 
-func readContact(r *wire.Reader) *contact {
-	m := &contact{Ask: r.Bool(), From: readNode(r)}
-	for range bounded(r, "points", 1, contactPointsOnMsg) {
-		m.Points = append(m.Points, r.String("point", addrBytesMax))
-	}
-	m.Cluster = r.U64()
-	m.Epoch = gossip.Epoch(r.U64())
-	m.Origin = r.U64()
-	m.Live = r.Bool()
-	for range bounded(r, "members", 12, contactMembersMax) {
-		m.Members = append(m.Members, readNode(r))
-	}
-	return m
-}
+func (*goodbye) codeFields(*wire.Coder) {}
 
-func bounded(r *wire.Reader, field string, elemBytes, most int) int {
-	n := r.Count(field, elemBytes)
-	if n > most {
-		r.Fail(&wire.LimitError{Field: field, Declared: uint64(n), Max: uint64(most)})
-		return 0
-	}
-	return n
-}
-
-func appendNode(b []byte, n *gossip.Node) []byte {
-	b = wire.AppendU64(b, uint64(n.ID))
-	b = wire.AppendString(b, n.Name)
-	b = wire.AppendString(b, n.Addr)
-	b = wire.AppendUvarint(b, uint64(len(n.Roles)))
-	for _, role := range n.Roles {
-		b = wire.AppendString(b, role)
-	}
-	return wire.AppendString(b, n.AppVersion)
-}
-
-func readNode(r *wire.Reader) gossip.Node {
-	n := gossip.Node{
-		ID:   gossip.NodeID(r.U64()),
-		Name: r.String("name", addrBytesMax),
-		Addr: r.String("addr", addrBytesMax),
-	}
-	for range bounded(r, "roles", 1, rolesMax) {
-		n.Roles = append(n.Roles, r.String("role", roleBytesMax))
-	}
-	n.AppVersion = r.String("app version", appVersionBytesMax)
-	return n
+func codeNode(n *gossip.Node, c *wire.Coder) {
+	wire.U64(c, &n.ID)
+	c.String("name", &n.Name, addrBytesMax)
+	c.String("addr", &n.Addr, addrBytesMax)
+	c.Strings("roles", &n.Roles, rolesMax, roleBytesMax)
+	c.String("app version", &n.AppVersion, appVersionBytesMax)
 }

@@ -2,11 +2,12 @@ package membership
 
 import (
 	"bytes"
-	"reflect"
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/discovery"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/internal/wire/wiretest"
 )
 
 func someMessages() []message {
@@ -14,56 +15,30 @@ func someMessages() []message {
 	return []message{
 		&contact{Ask: true, From: node, Points: []string{"127.0.0.1:1", "127.0.0.1:2"}},
 		&contact{From: node, Cluster: 9, Epoch: gossip.FirstEpoch(3), Origin: 5, Live: true, Members: []gossip.Node{node, {ID: 8}}},
-		bootstrapClaim{Round: 4}, claimVote{Round: 4, Granted: true}, claimVote{Round: 5, Why: "no"}, goodbye{}, echo{}, echoed{},
-		sealed{Subject: 9}, &keyIDs{}, &keyIDs{Ask: true, IDs: []keyID{{1, 2}, {3, 4}}},
+		&bootstrapClaim{Round: 4}, &claimVote{Round: 4, Granted: true}, &claimVote{Round: 5, Why: "no"}, &goodbye{}, &echo{}, &echoed{},
+		&sealed{Subject: 9}, &keyIDs{}, &keyIDs{Ask: true, IDs: []keyID{{1, 2}, {3, 4}}},
 	}
 }
 
-func TestMessagesSurviveTheWire(t *testing.T) {
-	for _, m := range someMessages() {
-		got, err := decodeMessage(appendMessage(nil, m))
-		if err != nil || !reflect.DeepEqual(got, m) {
-			t.Errorf("%#v came back as %#v, %v", m, got, err)
-		}
-	}
+func TestMessagesSurviveTheWire(t *testing.T) { wiretest.Check(t, &messages, someMessages()) }
+
+func TestTheWireIsAsItWas(t *testing.T) {
+	wiretest.Golden(t, &messages, someMessages(), "6c36d06b0e32ce95")
 }
 
-func TestTruncatedMessagesAreRefused(t *testing.T) {
-	for _, m := range someMessages() {
-		frame := appendMessage(nil, m)
-		for n := range len(frame) {
-			if got, err := decodeMessage(frame[:n]); err == nil {
-				t.Errorf("%d of %d bytes of %#v decode to %#v", n, len(frame), m, got)
-			}
-		}
-		if _, err := decodeMessage(append(frame, 0)); err == nil {
-			t.Errorf("trailing bytes behind %#v are taken", m)
-		}
-	}
-}
+func FuzzDecodeMessage(f *testing.F) { wiretest.Fuzz(f, &messages, someMessages(), nil) }
 
-func FuzzDecodeMessage(f *testing.F) {
-	for _, m := range someMessages() {
-		f.Add(appendMessage(nil, m))
-	}
-	f.Fuzz(func(t *testing.T, frame []byte) {
-		m, err := decodeMessage(frame)
-		if err != nil {
-			return
-		}
-		again := appendMessage(nil, m)
-		m2, err := decodeMessage(again)
-		if err != nil || !reflect.DeepEqual(m, m2) {
-			t.Fatalf("%#v came back as %#v, %v", m, m2, err)
-		}
-	})
+func metadata(n *gossip.Node) []byte {
+	c := wire.NewEncoder([]byte{discovery.MetaVersion})
+	codeNode(n, c)
+	return c.Encoded()
 }
 
 func FuzzReadMeta(f *testing.F) {
-	f.Add(appendNode([]byte{discovery.MetaVersion}, &gossip.Node{ID: 7, Name: "a", Addr: "127.0.0.1:1"}))
+	f.Add(metadata(&gossip.Node{ID: 7, Name: "a", Addr: "127.0.0.1:1"}))
 	f.Fuzz(func(t *testing.T, meta []byte) {
-		n, err := discovery.ReadMeta(meta, readNode)
-		if err == nil && !bytes.Equal(appendNode([]byte{discovery.MetaVersion}, &n)[:1], meta[:1]) {
+		n, err := discovery.ReadMeta(meta, codeNode)
+		if err == nil && !bytes.Equal(metadata(&n)[:1], meta[:1]) {
 			t.Fatal("another version was taken")
 		}
 	})

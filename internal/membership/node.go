@@ -202,7 +202,7 @@ func (n *Node) takeMessage(from gossip.NodeID, payload []byte) {
 		n.malformed(from, err)
 		return
 	}
-	if _, bye := msg.(goodbye); !bye {
+	if _, bye := msg.(*goodbye); !bye {
 		n.reportSignOfLife(from)
 	}
 	if !n.inbox.PutFrame(messageIn{from, msg}) {
@@ -450,7 +450,7 @@ func (n *Node) signOff() (left bool) {
 // lease and does nothing, so peers may treat it as dead: a planned stop is no crash, and
 // needs no time to be proven.
 func (l *loop) signOff() {
-	l.buf = appendMessage(l.buf[:0], goodbye{})
+	l.buf = appendMessage(l.buf[:0], &goodbye{})
 	for id, p := range l.evidence.peers {
 		if p.out[transport.Control] {
 			_ = l.n.transport.Send(id, transport.Control, transport.KindEvidence, l.buf)

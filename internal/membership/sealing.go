@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/transport"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // Sealed refusals: from a refused connection to a certain proof.
@@ -156,13 +157,15 @@ func (e *evidence) rankOf(p *peerLinks) time.Duration {
 // sealed reports to the members that a peer's host has confirmed the end of its process.
 type sealed struct{ Subject gossip.NodeID }
 
-func (sealed) messageTag() byte { return tagSealed }
+func (*sealed) messageTag() byte { return tagSealed }
+
+func (m *sealed) codeFields(c *wire.Coder) { wire.U64(c, &m.Subject) }
 
 // sendSealed sends a sealed refusal to the members, so that they need not probe.
 func (e *evidence) sendSealed(subject gossip.NodeID, a *actions) {
 	for id, p := range e.peers { // order-free: each gets the same
 		if p.member && id != subject && p.proof == 0 && p.out[transport.Control] {
-			a.addMessage(id, sealed{subject})
+			a.addMessage(id, &sealed{subject})
 		}
 	}
 }

@@ -312,7 +312,7 @@ func TestSealedRefusalsAreShared(t *testing.T) {
 	c.back(p, closed())
 	var to []gossip.NodeID
 	for _, o := range c.sent {
-		if o.msg == message(sealed{p.ID}) {
+		if m, ok := o.msg.(*sealed); ok && m.Subject == p.ID {
 			to = append(to, o.to)
 		}
 	}

@@ -16,6 +16,8 @@ type Messages[M any] struct {
 	// New has a function for each kind that returns a blank message; nil for numbers that are
 	// no kinds.
 	New []func() M
+	// Unknown is the error for a frame of another kind; a LimitError if nil.
+	Unknown error
 }
 
 // Append appends the frame of m to b. It never fails: Decode rejects a message beyond its
@@ -42,11 +44,14 @@ func (s *Messages[M]) Decode(frame []byte) (M, error) {
 	*c = Coder{in: Reader{buf: frame}}
 	var none M
 	kind := c.in.Byte()
-	if c.in.err == nil && !s.Has(kind) {
-		c.Fail(&LimitError{Field: "message kind", Declared: uint64(kind), Max: uint64(len(s.New)) - 1})
-	}
-	if c.in.err != nil {
+	switch {
+	case c.in.err != nil:
 		return none, c.in.err
+	case s.Has(kind):
+	case s.Unknown != nil:
+		return none, s.Unknown
+	default:
+		return none, &LimitError{Field: "message kind", Declared: uint64(kind), Max: uint64(len(s.New)) - 1}
 	}
 	m := s.New[kind]()
 	s.Code(m, c)

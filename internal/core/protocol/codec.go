@@ -14,18 +14,18 @@ var messages = wire.Messages[Message]{
 		m.codeFields(c)
 	},
 	New: []func() Message{
-		kindRegister: blank[Register], kindGetHome: blank[GetHome], kindShardsHosted: blank[ShardsHosted],
-		kindBeginAck: blank[BeginAck], kindStopped: blank[Stopped], kindCensusReport: blank[CensusReport],
-		kindDrain: blank[Drain], kindRefused: blank[Refused], kindSeen: blank[Seen],
-		kindRegisterAck: blank[RegisterAck], kindHomes: blank[Homes], kindHostShards: blank[HostShards],
-		kindBegin: blank[Begin], kindHandOff: blank[HandOff], kindStoppedAck: blank[StoppedAck],
-		kindCensusRequest: blank[CensusRequest], kindDrained: blank[Drained],
-		kindRegisterRefused: blank[RegisterRefused], kindDeclined: blank[Declined],
-		kindQuery: blank[Query], kindAnswer: blank[Answer],
+		kindRegister: newMessage[Register], kindGetHome: newMessage[GetHome], kindShardsHosted: newMessage[ShardsHosted],
+		kindBeginAck: newMessage[BeginAck], kindStopped: newMessage[Stopped], kindCensusReport: newMessage[CensusReport],
+		kindDrain: newMessage[Drain], kindRefused: newMessage[Refused], kindSeen: newMessage[Seen],
+		kindRegisterAck: newMessage[RegisterAck], kindHomes: newMessage[Homes], kindHostShards: newMessage[HostShards],
+		kindBegin: newMessage[Begin], kindHandOff: newMessage[HandOff], kindStoppedAck: newMessage[StoppedAck],
+		kindCensusRequest: newMessage[CensusRequest], kindDrained: newMessage[Drained],
+		kindRegisterRefused: newMessage[RegisterRefused], kindDeclined: newMessage[Declined],
+		kindQuery: newMessage[Query], kindAnswer: newMessage[Answer],
 	},
 }
 
-func blank[T any, P interface {
+func newMessage[T any, P interface {
 	*T
 	Message
 }]() Message {

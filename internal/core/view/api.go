@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // Config configures a Core. All durations must be positive.
@@ -183,7 +184,10 @@ type TraceEvent struct {
 
 // Message is a control message of the view protocol. Messages are immutable once
 // sent; the simulator hands the same value to several receivers.
-type Message interface{ isMessage() }
+type Message interface {
+	messageTag() byte
+	codeFields(c *wire.Coder)
+}
 
 // View returns the newest decided view that this node has learned, nil before it is
 // admitted.

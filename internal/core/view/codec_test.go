@@ -1,12 +1,12 @@
 package view
 
 import (
-	"github.com/peerage-go/peerage/gossip"
-	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire/wiretest"
 )
 
 func sampleView() *gossip.View {
@@ -51,27 +51,10 @@ func samples() []Message {
 	}
 }
 
-func TestMessagesSurviveTheirFrames(t *testing.T) {
-	for _, m := range samples() {
-		got, err := Decode(Append(nil, m))
-		if err != nil || !reflect.DeepEqual(got, m) {
-			t.Errorf("%T: %v\n%+v\n%+v", m, err, m, got)
-		}
-	}
-}
+func TestMessagesSurviveTheirFrames(t *testing.T) { wiretest.Check(t, &messages, samples()) }
 
-func TestCutFramesFail(t *testing.T) {
-	for _, m := range samples() {
-		frame := Append(nil, m)
-		for n := range frame {
-			if _, err := Decode(frame[:n]); err == nil {
-				t.Errorf("%T: %d of %d bytes decode", m, n, len(frame))
-			}
-		}
-		if _, err := Decode(append(frame, 0)); err == nil {
-			t.Errorf("%T: decodes with a byte too many", m)
-		}
-	}
+func TestTheWireIsAsItWas(t *testing.T) {
+	wiretest.Golden(t, &messages, samples(), "0b5180404b378358")
 }
 
 func TestViewsThatCannotBe(t *testing.T) {
@@ -112,25 +95,8 @@ func TestViewsThatCannotBe(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, m := range samples() {
-		f.Add(Append(nil, m))
-	}
-	f.Fuzz(func(t *testing.T, frame []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		m, err := Decode(frame)
-		runtime.ReadMemStats(&after)
-		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(64*len(frame)+64<<10) {
-			t.Fatalf("%d bytes allocated for a frame of %d", got, len(frame))
-		}
-		if err != nil {
-			return
-		}
-		again, err := Decode(Append(nil, m))
-		if err != nil || !reflect.DeepEqual(again, m) {
-			t.Fatalf("%+v and then %+v, %v", m, again, err)
-		}
-		// A core must accept any message that decodes.
+	// A core must accept any message that decodes.
+	wiretest.Fuzz(f, &messages, samples(), func(t *testing.T, m Message) {
 		w := newWorld(t)
 		w.quiet = true
 		grow(w, 2)

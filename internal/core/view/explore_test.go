@@ -498,7 +498,7 @@ func (x *explorer) digest(s *exploreState) digest {
 }
 
 // encoder lends the one buffer there is.
-func (x *explorer) encoder() *encoder { return &encoder{writer{x.buf[:0]}} }
+func (x *explorer) encoder() *encoder { return &encoder{x.buf[:0]} }
 
 func (x *explorer) sum(e *encoder) digest {
 	x.buf = e.b

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // digest identifies a state, or a part of one: equal states have equal digests, whatever
@@ -21,7 +22,24 @@ func digestOf(b []byte) digest {
 
 // encoder writes the data that distinguishes two states. It leaves out derived data
 // (caches) and what never changes in a run (the configuration).
-type encoder struct{ writer }
+type encoder struct{ b []byte }
+
+func (e *encoder) u(v uint64) *encoder         { e.b = wire.AppendUvarint(e.b, v); return e }
+func (e *encoder) i(v int64) *encoder          { e.b = wire.AppendU64(e.b, uint64(v)); return e }
+func (e *encoder) bool(v bool) *encoder        { e.b = wire.AppendBool(e.b, v); return e }
+func (e *encoder) id(v gossip.NodeID) *encoder { return e.i(int64(v)) }
+
+func (e *encoder) ballot(b Ballot) *encoder { return e.u(b.Round).id(b.Node) }
+
+func (e *encoder) ids(ids []gossip.NodeID) *encoder { return describe(e, &ids, codeIDs) }
+
+// describe writes what a message would contain of v.
+func describe[T any](e *encoder, v *T, fields func(*T, *wire.Coder)) *encoder {
+	c := wire.NewEncoder(e.b)
+	fields(v, c)
+	e.b = c.Encoded()
+	return e
+}
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
@@ -50,8 +68,12 @@ func (e *encoder) seen(v *gossip.View) {
 		m := &v.Members[i]
 		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))
 	}
-	e.putDepartures(v.Out)
-	e.putStanding(v.Standing).u(uint64(v.TokensFrom)).putForeign(v.Foreign)
+	describe(e, v, func(v *gossip.View, c *wire.Coder) {
+		wire.Slice(c, "departures", &v.Out, membersMax, codeDeparture)
+		codeStanding(&v.Standing, c)
+		wire.Uvarint(c, &v.TokensFrom)
+		wire.Slice(c, "contests", &v.Foreign, foreignMax, codeForeign)
+	})
 	e.u(uint64(len(v.Forks)))
 	for _, f := range v.Forks {
 		e.u(uint64(f.From)).u(uint64(f.To)).i(int64(f.Kept)).id(f.By)
@@ -61,7 +83,7 @@ func (e *encoder) seen(v *gossip.View) {
 func (e *encoder) try(a *attempt) {
 	e.bool(a != nil)
 	if a != nil {
-		e.putBallot(a.ballot).bool(a.emergency)
+		e.ballot(a.ballot).bool(a.emergency)
 		e.seen(a.next)
 	}
 }
@@ -96,7 +118,7 @@ func (e *encoder) core(c *Core) {
 	e.seen(c.before)
 	e.u(uint64(c.joined)).u(uint64(c.status))
 	e.set(c.gone)
-	e.putBallot(c.acceptor.promised).u(c.acceptor.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
+	e.ballot(c.acceptor.promised).u(c.acceptor.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
 	e.u(uint64(len(c.acceptor.attempts)))
 	for _, base := range sorted(c.acceptor.attempts) {
 		e.u(uint64(base))
@@ -108,7 +130,7 @@ func (e *encoder) core(c *Core) {
 	e.proven(c.evidence.early)
 	e.set(c.evidence.links)
 	e.set(c.departure.leavers)
-	e.putIDs(c.evidence.unreachable)
+	e.ids(c.evidence.unreachable)
 	e.i(int64(c.campaign.failures))
 	for _, at := range []clock.Instant{
 		c.acceptor.guard.until, c.holder.grantedAt, c.follower.heardAt, c.follower.nextAsk, c.follower.leaderlessSince, c.campaign.campaignAfter, c.campaign.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
@@ -121,7 +143,7 @@ func (e *encoder) core(c *Core) {
 		e.id(n.ID)
 	}
 	e.i(int64(c.joining.turn)).i(int64(c.joining.wait))
-	e.putIDs(c.joining.passed)
+	e.ids(c.joining.passed)
 	e.id(c.lineage.conflict.with).u(c.lineage.conflict.nonce).id(c.lineage.membership.asked.with).u(c.lineage.membership.asked.nonce).u(c.lineage.membership.secret[0]).u(c.lineage.membership.secret[1])
 	e.set(c.lineage.nodes)
 	e.candidacy(c.campaign.candidacy)
@@ -139,7 +161,7 @@ func (e *encoder) candidacy(c *candidacy) {
 	if c == nil {
 		return
 	}
-	e.putBallot(c.ballot).u(uint64(c.base)).bool(c.preparing)
+	e.ballot(c.ballot).u(uint64(c.base)).bool(c.preparing)
 	e.at(c.began)
 	e.at(c.deadline)
 	e.set(c.yes)
@@ -162,7 +184,7 @@ func (e *encoder) leadership(o *leadership) {
 	if o == nil {
 		return
 	}
-	e.putBallot(o.ballot).u(o.round).u(o.lastStaleRound)
+	e.ballot(o.ballot).u(o.round).u(o.lastStaleRound)
 	e.bools(o.free, o.reviewNeeded)
 	for i := uint64(0); i < min(o.round, roundsKept); i++ {
 		e.at(o.sentAt(o.round - i))
@@ -205,7 +227,7 @@ func (e *encoder) peers(m map[gossip.NodeID]*peer) {
 	e.u(uint64(len(m)))
 	for _, id := range sorted(m) {
 		p := m[id]
-		e.id(id).i(p.t0).u(p.round).u(uint64(p.epoch)).putIDs(p.unreachable)
+		e.id(id).i(p.t0).u(p.round).u(uint64(p.epoch)).ids(p.unreachable)
 		e.at(p.answeredAt)
 		e.at(p.leaseWithheldSince)
 		e.bools(p.whole, p.now, p.next, p.stays)
@@ -215,7 +237,7 @@ func (e *encoder) peers(m map[gossip.NodeID]*peer) {
 func (e *encoder) doubts(m map[gossip.NodeID]*doubt) {
 	e.u(uint64(len(m)))
 	for _, id := range sorted(m) {
-		e.id(id).putIDs(m[id].waiting)
+		e.id(id).ids(m[id].waiting)
 		e.at(m[id].asked)
 		e.set(m[id].answered)
 	}
@@ -235,7 +257,7 @@ func (e *encoder) truth(x *truth) {
 			cmp.Compare(a.ballot.Round, b.ballot.Round), cmp.Compare(a.ballot.Node, b.ballot.Node))
 	}) {
 		a := x.accepted[key]
-		e.u(key.cluster).u(uint64(key.base)).putBallot(key.ballot).bool(a.emergency)
+		e.u(key.cluster).u(uint64(key.base)).ballot(key.ballot).bool(a.emergency)
 		e.seen(a.next)
 		e.set(a.by)
 	}

@@ -244,32 +244,32 @@ func speaksForItself(from gossip.NodeID, msg Message) bool {
 	return true
 }
 
-func (*Contest) isMessage()      {}
-func (*Contested) isMessage()    {}
-func (*PreVote) isMessage()      {}
-func (*PreVoted) isMessage()     {}
-func (*Prepare) isMessage()      {}
-func (*Promised) isMessage()     {}
-func (*Nack) isMessage()         {}
-func (*Ping) isMessage()         {}
-func (*Pong) isMessage()         {}
-func (*Accept) isMessage()       {}
-func (*Decided) isMessage()      {}
-func (*JoinRequest) isMessage()  {}
-func (*JoinRefused) isMessage()  {}
-func (*JoinPassed) isMessage()   {}
-func (*LeaveRequest) isMessage() {}
-func (*NeedView) isMessage()     {}
-func (*LeaveNotice) isMessage()  {}
-func (*YieldRequest) isMessage() {}
-func (*Doubt) isMessage()        {}
-func (*Doubted) isMessage()      {}
-func (*Encounter) isMessage()    {}
-func (*Sighted) isMessage()      {}
-func (*Vouch) isMessage()        {}
-func (*Vouched) isMessage()      {}
-func (*Confront) isMessage()     {}
-func (*Confronted) isMessage()   {}
+func (*Contest) messageTag() byte      { return tagContest }
+func (*Contested) messageTag() byte    { return tagContested }
+func (*PreVote) messageTag() byte      { return tagPreVote }
+func (*PreVoted) messageTag() byte     { return tagPreVoted }
+func (*Prepare) messageTag() byte      { return tagPrepare }
+func (*Promised) messageTag() byte     { return tagPromised }
+func (*Nack) messageTag() byte         { return tagNack }
+func (*Ping) messageTag() byte         { return tagPing }
+func (*Pong) messageTag() byte         { return tagPong }
+func (*Accept) messageTag() byte       { return tagAccept }
+func (*Decided) messageTag() byte      { return tagDecided }
+func (*JoinRequest) messageTag() byte  { return tagJoinRequest }
+func (*JoinRefused) messageTag() byte  { return tagJoinRefused }
+func (*JoinPassed) messageTag() byte   { return tagJoinPassed }
+func (*LeaveRequest) messageTag() byte { return tagLeaveRequest }
+func (*NeedView) messageTag() byte     { return tagNeedView }
+func (*LeaveNotice) messageTag() byte  { return tagLeaveNotice }
+func (*YieldRequest) messageTag() byte { return tagYieldRequest }
+func (*Doubt) messageTag() byte        { return tagDoubt }
+func (*Doubted) messageTag() byte      { return tagDoubted }
+func (*Encounter) messageTag() byte    { return tagEncounter }
+func (*Sighted) messageTag() byte      { return tagSighted }
+func (*Vouch) messageTag() byte        { return tagVouch }
+func (*Vouched) messageTag() byte      { return tagVouched }
+func (*Confront) messageTag() byte     { return tagConfront }
+func (*Confronted) messageTag() byte   { return tagConfronted }
 
 // Ballot orders the attempts to lead: by round, then by candidate. There is one sequence
 // of ballots over all epochs. The zero Ballot is below every other.

@@ -38,10 +38,18 @@ func Check[M any](t *testing.T, s *wire.Messages[M], samples []M) {
 		if s.Has(k) && s.Kind(s.New[k]()) != k {
 			t.Errorf("the blank message of kind %d is of kind %d", k, s.Kind(s.New[k]()))
 		}
-		var limit *wire.LimitError
-		if _, err := s.Decode(append([]byte{k}, make([]byte, 64)...)); !s.Has(k) && !errors.As(err, &limit) {
-			t.Errorf("unknown kind %d: %v", k, err)
+		if !s.Has(k) {
+			checkUnknown(t, s, k)
 		}
+	}
+}
+
+func checkUnknown[M any](t *testing.T, s *wire.Messages[M], kind byte) {
+	t.Helper()
+	var limit *wire.LimitError
+	_, err := s.Decode(append([]byte{kind}, make([]byte, 64)...))
+	if s.Unknown != nil && !errors.Is(err, s.Unknown) || s.Unknown == nil && !errors.As(err, &limit) {
+		t.Errorf("unknown kind %d: %v", kind, err)
 	}
 }
 
