@@ -20,6 +20,7 @@ var cores = []string{
 	"internal/core/coordinator",
 	"internal/core/region",
 	"internal/core/chunks",
+	"internal/core/mover",
 	"internal/core/reliable",
 	"internal/core/standby",
 	"sharding/strategy",

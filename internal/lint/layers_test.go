@@ -46,7 +46,7 @@ var layers = []struct {
 	{"internal/core", []string{"internal/assert", "internal/failure", "internal/core", "gossip", "sharding/strategy", "internal/clock", "internal/invariant", "internal/wire"}},
 	{"internal/activation", []string{"internal/failure", "internal/activation", "internal/core", "gossip", "sharding/strategy", "internal/clock", "internal/loglimit", "internal/wire"}},
 	{"internal/residency", []string{"internal/core/protocol", "internal/failure", "internal/core/daemon", "internal/placement", "gossip", "sharding/strategy", "internal/clock", "internal/signal"}},
-	{"internal/statetransfer", []string{"internal/core/protocol", "internal/activation", "internal/core/region", "internal/delivery/frames", "internal/transport", "gossip", "sharding/strategy"}},
+	{"internal/statetransfer", []string{"internal/core/protocol", "internal/activation", "internal/core/mover", "internal/core/region", "internal/clock", "internal/delivery/frames", "internal/transport", "gossip", "sharding/strategy"}},
 	{"internal/statecopy", []string{"internal/failure", "internal/delivery/frames", "internal/core/standby", "internal/core/protocol", "internal/activation", "internal/transport", "gossip", "sharding/strategy", "internal/clock", "internal/driver", "internal/loglimit"}},
 	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/transport", "internal/clock", "internal/figures", "internal/membership"}},
 	{"internal/invariant", []string{"gossip", "internal/core/protocol", "internal/clock"}},

@@ -79,7 +79,7 @@ func New(cfg Config, env Env) *Drivers {
 		Replicated:    env.StateReplicated,
 	})
 	ds.transfers = statetransfer.New(statetransfer.Config{
-		Self: cfg.Self.ID, Links: cfg.Links, Log: env.Log, Ctx: env.Ctx, SendAck: env.SendAnswer, StateHeld: ds.noteStateHeld,
+		Self: cfg.Self.ID, Clock: cfg.Clock, Links: cfg.Links, Log: env.Log, Ctx: env.Ctx, SendAck: env.SendAnswer, StateHeld: ds.noteStateHeld,
 	})
 	return ds
 }

@@ -21,7 +21,7 @@
 //	coverage    rare states that a campaign must have seen
 //	trace       the hash and the lines of all events
 //	datapath    routes, callers, windows and mailboxes of one entity type
-//	statemove   states on their way between homes
+//	statemove   shell of the core that moves states to the next homes of shards
 //	virtual     the schedule, clocks, threads, timers and random numbers
 //
 // The network keeps the promises of internal/transport, and in some runs carries control

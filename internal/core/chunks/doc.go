@@ -27,8 +27,11 @@
 //
 // The sender retransmits all chunks in flight when no acknowledgement has come until its
 // deadline, and once when an acknowledgement shows a gap. Config.Wait determines how it backs
-// off. A receiver that holds nothing of a transfer makes the sender begin again. When to cancel
-// is the decision of the user: it drops the Sender, and its peer evicts the Receiver.
+// off. A receiver that holds nothing of a transfer makes the sender begin again: that is another
+// attempt, and messages must carry its number, since late ones of the attempt before would
+// confirm what the receiver no longer holds. The user also begins again after some misses: a
+// receiver that was evicted may have accepted a late copy of the first chunk. When to cancel is the decision of the user: it
+// drops the Sender, and its peer evicts the Receiver.
 //
 // Rejected: acknowledgements of single chunks. The connections keep their order, so chunks after
 // a gap are rare. A receiver that kept them would need a bound of its own.

@@ -44,8 +44,8 @@ func NewSender[T any](cfg Config) Sender[T] {
 	return Sender[T]{cfg: cfg, deadline: clock.Never}
 }
 
-// HasRoom reports whether a chunk can be added.
-func (s *Sender[T]) HasRoom() bool { return len(s.unacked) < s.cfg.Window }
+// HasRoom reports whether a chunk can be added: one that can leave.
+func (s *Sender[T]) HasRoom() bool { return !s.paused && len(s.unacked) < s.cfg.Window }
 
 // Unacked returns the number of chunks that were added and not acknowledged.
 func (s *Sender[T]) Unacked() int { return len(s.unacked) }
@@ -53,7 +53,7 @@ func (s *Sender[T]) Unacked() int { return len(s.unacked) }
 // Add adds the next chunk. HasRoom must be true.
 func (s *Sender[T]) Add(chunk T) {
 	if assert.Enabled && !s.HasRoom() {
-		assert.Broken("S9", "a chunk is added to a full window of %d", s.cfg.Window)
+		assert.Broken("S9", "a chunk is added to %d in a window of %d", len(s.unacked), s.cfg.Window)
 	}
 	s.unacked = append(s.unacked, chunk)
 }
@@ -82,13 +82,15 @@ func (s *Sender[T]) TakeBack() {
 	}
 }
 
-// RemoveNewest takes back the newest chunk and removes it, since it can never be sent. It must
-// be the chunk of the last Next, sent for the first time.
-func (s *Sender[T]) RemoveNewest() {
-	if s.TakeBack(); len(s.unacked) > 0 {
-		s.unacked = s.unacked[:len(s.unacked)-1]
-		s.reached = min(s.reached, s.first+uint64(len(s.unacked)))
-	}
+// RemoveNewest takes back the newest chunk, and removes and returns it, since it can never be
+// sent. It must be the chunk of the last Next, returned for the first time.
+func (s *Sender[T]) RemoveNewest() T {
+	s.TakeBack()
+	n := len(s.unacked) - 1
+	chunk := s.unacked[n]
+	s.unacked = s.unacked[:n]
+	s.reached = min(s.reached, s.first+uint64(n))
+	return chunk
 }
 
 // OnAck handles an acknowledgement of all chunks below next, and returns those that are newly

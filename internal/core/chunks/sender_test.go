@@ -136,11 +136,14 @@ func TestATransferBeginsAgain(t *testing.T) {
 	if !s.Restart(0) || s.Unacked() != 0 || s.Restart(0) {
 		t.Error("does not begin again, or twice")
 	}
-	fillWindow(&s)
 	wantNumbers(t, "immediately", sendAll(&s, 0))
+	if s.HasRoom() {
+		t.Error("takes a chunk that cannot leave")
+	}
 	if at := s.Deadline(); at.Sub(0) != 2*firstWait || !s.Expire(at) {
 		t.Errorf("deadline %v", at)
 	}
+	fillWindow(&s)
 	wantNumbers(t, "later", sendAll(&s, s.Deadline()), 0, 1)
 }
 

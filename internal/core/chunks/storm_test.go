@@ -14,8 +14,16 @@ import (
 // that sometimes evicts what it has, and a connection that is sometimes full.
 
 type piece struct {
-	head Head
-	data []byte
+	attempt int
+	head    Head
+	data    []byte
+}
+
+// ack is an acknowledgement, restart the answer of a receiver that holds nothing.
+type ack struct {
+	attempt int
+	next    uint64
+	restart bool
 }
 
 type storm struct {
@@ -29,12 +37,13 @@ type storm struct {
 	receiver *Receiver
 	got      []byte
 	evicts   int
-	// pieces and acks are in flight, in the order in which they arrive. An ack of -1 is the
-	// answer of a receiver that holds nothing.
-	pieces []piece
-	acks   []int
-	sent   int
-	err    error
+	// pieces and acks are in flight, in the order in which they arrive. attempt is the sender's,
+	// received the receiver's.
+	pieces            []piece
+	acks              []ack
+	attempt, received int
+	sent              int
+	err               error
 }
 
 const stormWindow = 4
@@ -45,7 +54,7 @@ func (w *storm) addPieces() {
 		data := w.content[w.cut : w.cut+n]
 		w.cut += n
 		w.sum = w.sum.Extend(data)
-		w.sender.Add(piece{Head{Total: uint64(len(w.content)), Last: w.cut == len(w.content), Sum: w.sum}, data})
+		w.sender.Add(piece{w.attempt, Head{Total: uint64(len(w.content)), Last: w.cut == len(w.content), Sum: w.sum}, data})
 	}
 }
 
@@ -85,12 +94,15 @@ func shuffleIn[T any](rng *rand.Rand, all []T, e T) []T {
 }
 
 func (w *storm) receivePiece(p piece) {
-	if w.receiver == nil {
+	if p.attempt < w.received {
+		return
+	}
+	if p.attempt > w.received || w.receiver == nil {
 		if p.head.Number != 0 {
-			w.acks = shuffleIn(w.rng, w.acks, -1)
+			w.acks = shuffleIn(w.rng, w.acks, ack{attempt: p.attempt, restart: true})
 			return
 		}
-		w.receiver, w.got = &Receiver{}, nil
+		w.receiver, w.received, w.got = &Receiver{}, p.attempt, nil
 	}
 	switch w.receiver.Accept(p.head, len(p.data), func(before Sum) Sum { return before.Extend(p.data) }) {
 	case Accepted:
@@ -98,17 +110,28 @@ func (w *storm) receivePiece(p piece) {
 	case Rejected:
 		w.err = fmt.Errorf("rejects %+v", p.head)
 	}
-	w.acks = shuffleIn(w.rng, w.acks, int(w.receiver.Next()))
+	w.acks = shuffleIn(w.rng, w.acks, ack{attempt: p.attempt, next: w.receiver.Next()})
 	if w.evicts > 0 && !w.receiver.IsComplete() && w.rng.IntN(30) == 0 {
 		w.evicts--
 		w.receiver = nil
 	}
 }
 
-// beginAgain begins the transfer again.
+// receiveAck begins the transfer again if the receiver holds nothing.
+func (w *storm) receiveAck(a ack) {
+	switch {
+	case a.attempt != w.attempt:
+	case !a.restart:
+		w.sender.OnAck(w.now, a.next)
+	default:
+		w.beginAgain()
+	}
+}
+
 func (w *storm) beginAgain() {
 	if w.sender.Restart(w.now) {
 		w.cut, w.sum = 0, 0
+		w.attempt++
 	}
 }
 
@@ -135,15 +158,10 @@ func (w *storm) play() {
 			w.pieces = w.pieces[1:]
 			w.receivePiece(p)
 		}
-		if len(w.acks) == 0 {
-			continue
-		}
-		ack := w.acks[0]
-		w.acks = w.acks[1:]
-		if ack < 0 {
-			w.beginAgain()
-		} else {
-			w.sender.OnAck(w.now, uint64(ack))
+		if len(w.acks) > 0 {
+			a := w.acks[0]
+			w.acks = w.acks[1:]
+			w.receiveAck(a)
 		}
 	}
 }

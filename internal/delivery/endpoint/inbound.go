@@ -30,7 +30,7 @@ func (s *Set) dispatchFrame(from gossip.NodeID, payload []byte) error {
 		return s.onMarker(from, payload)
 	case frames.KindMarkerAck:
 		return s.onMarkerAck(from, payload)
-	case frames.KindState, frames.KindStateEnd, frames.KindStateAck:
+	case frames.KindState, frames.KindStateAck:
 		return s.cfg.HandleTransfer(from, payload)
 	case frames.KindStandby:
 		return s.cfg.HandleReplication(from, payload)

@@ -33,7 +33,8 @@ import (
 // Kind is the kind of a frame.
 type Kind byte
 
-// The kinds of frames. Their numbers never change.
+// The kinds of frames. Their numbers never change. KindState carries a chunk of package mover,
+// KindStateAck an acknowledgement: kind 1 | message.
 const (
 	KindTell Kind = iota + 1
 	KindAsk
@@ -44,7 +45,7 @@ const (
 	KindHello
 	KindHelloAck
 	KindState
-	KindStateEnd
+	_
 	KindStateAck
 	KindCancel
 	KindConfirm

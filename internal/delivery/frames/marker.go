@@ -45,40 +45,6 @@ func cutMarker(frame []byte) (m Marker, rest []byte, err error) {
 	return Marker{ShardOf(frame), readToken(frame[termAt:]), typ}, rest, nil
 }
 
-// AppendState appends a frame with the state of one entity of a shard that moves.
-func AppendState(b []byte, typ string, shard strategy.ShardID, token protocol.Token, id string, state []byte) []byte {
-	b = AppendMarker(b, KindState, typ, shard, token)
-	b = wire.AppendString(b, id)
-	return append(b, state...)
-}
-
-// ParseState parses the frame of one state. id and state alias the frame.
-func ParseState(frame []byte) (m Marker, id, state []byte, err error) {
-	m, rest, err := cutMarker(frame)
-	if err != nil {
-		return m, nil, nil, err
-	}
-	id, state, ok := cutString(rest, IDBytesMax)
-	if !ok {
-		return m, nil, nil, ErrMalformed
-	}
-	return m, id, state, nil
-}
-
-// AppendStateEnd appends the frame behind the states of a shard, with their number.
-func AppendStateEnd(b []byte, typ string, shard strategy.ShardID, token protocol.Token, count int) []byte {
-	return binary.BigEndian.AppendUint32(AppendMarker(b, KindStateEnd, typ, shard, token), uint32(count))
-}
-
-// ParseStateEnd parses the frame behind the states of a shard.
-func ParseStateEnd(frame []byte) (m Marker, count int, err error) {
-	m, rest, err := cutMarker(frame)
-	if err != nil || len(rest) != 4 {
-		return m, 0, ErrMalformed
-	}
-	return m, int(binary.BigEndian.Uint32(rest)), nil
-}
-
 // AppendStandby appends all of a frame that carries a message of package standby, but the
 // message.
 func AppendStandby(b []byte, typ string) []byte {

@@ -1,10 +1,9 @@
 package sharding
 
 import (
-	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
-	"github.com/peerage-go/peerage/internal/sim/statemove"
 )
 
 // Frame travels on the message and bulk connections, for one type.
@@ -31,11 +30,19 @@ func (f *pathFrame) Flip() any {
 
 // stateFrame is a frame of a type's Mover.
 type stateFrame struct {
-	typ int
-	*statemove.Frame
+	typ   int
+	chunk mover.Chunk
 }
 
 func (f *stateFrame) ofType() int { return f.typ }
+
+// stateAckFrame acknowledges chunks of a Mover.
+type stateAckFrame struct {
+	typ int
+	ack mover.Ack
+}
+
+func (f *stateAckFrame) ofType() int { return f.typ }
 
 type callOp uint8
 
@@ -44,17 +51,14 @@ const (
 	opHelloAck
 	opReply
 	opCancel
-	opStateAck
 	opFarewell
 	opFarewellAck
 )
 
 // callFrame travels on message connections, beside the frames of the data path.
 type callFrame struct {
-	typ   int
-	op    callOp
-	shard protocol.ShardID
-	token protocol.Token
+	typ int
+	op  callOp
 	// call and outcome are those of a reply, or of an ask that is called off.
 	call    uint64
 	outcome invariant.Outcome

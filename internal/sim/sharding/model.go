@@ -69,7 +69,11 @@ func (m *Model) receiveFrame(from gossip.NodeID, frame Frame) {
 	case *pathFrame:
 		m.path.Handle(from, f.Frame)
 	case *stateFrame:
-		m.mover.Handle(from, f.Frame)
+		m.mover.Handle(from, f.chunk)
+	case *stateAckFrame:
+		if m.mover.OnAck(from, f.ack) {
+			m.run.Hit(coverage.StateSent)
+		}
 	case *callFrame:
 		m.onCallFrame(from, f)
 	}
@@ -81,10 +85,6 @@ func (m *Model) onCallFrame(from gossip.NodeID, f *callFrame) {
 		m.calls.endAsk(f.call, f.outcome)
 	case opCancel:
 		m.calls.cancelled[askOf{from, f.call}] = true
-	case opStateAck:
-		if m.mover.OnAck(protocol.ShardToken{Shard: f.shard, Token: f.token}) {
-			m.run.Hit(coverage.StateSent)
-		}
 	case opFarewell:
 		m.outbox.sendInOrder(from, &callFrame{typ: m.number, op: opFarewellAck})
 	case opFarewellAck:

@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/sim/network"
-	"github.com/peerage-go/peerage/internal/sim/statemove"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -19,14 +20,17 @@ type stateEnv struct {
 	outbox    *outbox
 }
 
-// SendState queues a frame on the bulk connection.
-func (e stateEnv) SendState(to gossip.NodeID, f *statemove.Frame) error {
-	return e.m.p.Net.Send(to, transport.Bulk, network.Frame{Kind: transport.KindEntity, Msg: &stateFrame{e.m.number, f}})
+// Now returns what the clock of the process shows.
+func (e stateEnv) Now() clock.Instant { return e.m.p.Now() }
+
+// SendChunk queues a frame on the bulk connection.
+func (e stateEnv) SendChunk(to gossip.NodeID, c mover.Chunk) error {
+	return e.m.p.Net.Send(to, transport.Bulk, network.Frame{Kind: transport.KindEntity, Msg: &stateFrame{e.m.number, c}})
 }
 
-// AckStates acknowledges the states of a shard.
-func (e stateEnv) AckStates(to gossip.NodeID, st protocol.ShardToken) {
-	e.outbox.sendInOrder(to, &callFrame{typ: e.m.number, op: opStateAck, shard: st.Shard, token: st.Token})
+// SendAck acknowledges chunks.
+func (e stateEnv) SendAck(to gossip.NodeID, ack mover.Ack) {
+	e.outbox.sendInOrder(to, &stateAckFrame{e.m.number, ack})
 }
 
 // Later calls do after d.

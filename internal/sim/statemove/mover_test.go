@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -13,122 +15,127 @@ import (
 // home is the Env of one of two processes, whose timers fire when the test says so.
 type home struct {
 	mover, peer *Mover
+	now         clock.Instant
 	full, gone  bool
 	// lose frames from the first on.
 	lose   int
-	timers map[time.Duration][]func()
+	timers []timer
 	held   []protocol.ShardToken
 	sent   []bool
 }
 
-func (h *home) SendState(_ gossip.NodeID, f *Frame) error {
+type timer struct {
+	at clock.Instant
+	do func()
+}
+
+func (h *home) Now() clock.Instant { return h.now }
+
+func (h *home) SendChunk(_ gossip.NodeID, c mover.Chunk) error {
 	switch {
 	case h.full:
 		return transport.ErrQueueFull
 	case h.lose > 0:
 		h.lose--
 	default:
-		h.peer.Handle(h.mover.self, f)
+		h.peer.Handle(h.mover.self, c)
 	}
 	return nil
 }
 
-func (h *home) AckStates(_ gossip.NodeID, st protocol.ShardToken) { h.peer.OnAck(st) }
-func (h *home) Present(gossip.NodeID) bool                        { return !h.gone }
-func (h *home) Later(d time.Duration, do func())                  { h.timers[d] = append(h.timers[d], do) }
+func (h *home) SendAck(_ gossip.NodeID, ack mover.Ack) { h.peer.OnAck(h.mover.self, ack) }
+func (h *home) Present(gossip.NodeID) bool             { return !h.gone }
+func (h *home) Later(d time.Duration, do func()) {
+	h.timers = append(h.timers, timer{h.now.Add(d), do})
+}
 
 func (h *home) StatesHeld(st protocol.ShardToken, _ gossip.NodeID) { h.held = append(h.held, st) }
 func (h *home) StatesSent(_ protocol.ShardToken, arrived bool)     { h.sent = append(h.sent, arrived) }
 
-// fire calls the timers of a duration.
-func (h *home) fire(d time.Duration) {
-	due := h.timers[d]
-	h.timers[d] = nil
-	for _, do := range due {
-		do()
+// pass lets time pass, and fires the timers that are due.
+func (h *home) pass(d time.Duration) {
+	h.now = h.now.Add(d)
+	due := h.timers
+	h.timers = nil
+	for _, t := range due {
+		if h.now.Before(t.at) {
+			h.timers = append(h.timers, t)
+		} else {
+			t.do()
+		}
 	}
 }
 
 func newHomes() (from, to *home) {
-	from, to = &home{timers: map[time.Duration][]func(){}}, &home{timers: map[time.Duration][]func(){}}
+	from, to = &home{now: 1}, &home{now: 1}
 	from.mover, to.mover = New(1, from), New(2, to)
 	from.peer, to.peer = to.mover, from.mover
 	return from, to
 }
 
-func allocation(n uint64) protocol.ShardToken {
+func allocated(n uint64) protocol.ShardToken {
 	return protocol.ShardToken{Shard: 3, Token: protocol.Token{Term: 1, Seq: n}}
 }
 
-const within = time.Minute
+const (
+	within = time.Minute
+	resend = 500 * time.Millisecond
+)
+
+// states take several chunks.
+var states = map[int]uint64{1: 11, 4: 44, 7: 77, 10: 10, 13: 13}
 
 func TestStatesArriveOnce(t *testing.T) {
 	from, to := newHomes()
-	states := map[int]uint64{1: 11, 4: 44}
-	from.mover.Send(allocation(1), 2, states, within)
+	from.mover.Send(allocated(1), 2, states, within)
 	if len(from.sent) != 1 || !from.sent[0] || len(to.held) != 1 || len(from.held) != 1 {
 		t.Fatalf("sent %v, held there %v, here %v", from.sent, to.held, from.held)
 	}
-	if got := from.mover.Kept(allocation(1)); !maps.Equal(got, states) {
+	if got := from.mover.Kept(allocated(1)); !maps.Equal(got, states) {
 		t.Errorf("the old home keeps %v", got)
 	}
-	if got := to.mover.Take(allocation(2), 1); !maps.Equal(got, states) {
+	if got := to.mover.Take(allocated(2), 1); !maps.Equal(got, states) {
 		t.Errorf("the shard starts with %v", got)
 	}
-	if got := to.mover.Take(allocation(3), 1); got != nil {
+	if got := to.mover.Take(allocated(3), 1); got != nil {
 		t.Errorf("it starts again with %v", got)
 	}
-	from.mover.Drop(allocation(1), 1)
-	if got := from.mover.Kept(allocation(1)); got != nil {
+	from.mover.Drop(allocated(1), 1)
+	if got := from.mover.Kept(allocated(1)); got != nil {
 		t.Errorf("the old home keeps %v after Drop", got)
 	}
 }
 
-// Two frames are lost, then the connection is full: all states are sent again.
+// Two frames are lost, then the connection is full: they are sent again.
 func TestStatesAreSentUntilAcknowledged(t *testing.T) {
 	from, to := newHomes()
 	from.lose = 2
-	from.mover.Send(allocation(1), 2, map[int]uint64{1: 11, 4: 44}, within)
-	if len(from.sent) > 0 || to.mover.Take(allocation(2), 1) != nil {
+	from.mover.Send(allocated(1), 2, states, within)
+	if len(from.sent) > 0 || to.mover.Take(allocated(2), 1) != nil {
 		t.Fatal("half of the states have arrived")
 	}
 	from.full = true
-	from.fire(resendEvery)
+	from.pass(resend)
 	from.full = false
-	from.fire(retryEvery)
-	if len(from.sent) != 1 || !from.sent[0] || len(to.mover.Take(allocation(2), 1)) != 2 {
+	from.pass(retryEvery)
+	if len(from.sent) != 1 || !from.sent[0] || !maps.Equal(to.mover.Take(allocated(2), 1), states) {
 		t.Errorf("sent %v", from.sent)
 	}
 }
 
 func TestATransferEndsWithoutItsNewHome(t *testing.T) {
 	for name, end := range map[string]func(*home){
-		"the new home has left": func(h *home) { h.gone = true; h.fire(resendEvery) },
-		"no time is left":       func(h *home) { h.fire(within) },
+		"the new home has left": func(h *home) { h.gone = true; h.pass(resend) },
+		"no time is left":       func(h *home) { h.pass(within) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, _ := newHomes()
 			from.lose = 100
-			from.mover.Send(allocation(1), 2, map[int]uint64{1: 11}, within)
+			from.mover.Send(allocated(1), 2, states, within)
 			end(from)
-			if len(from.sent) != 1 || from.sent[0] || from.mover.Kept(allocation(1)) == nil {
-				t.Errorf("sent %v, kept %v", from.sent, from.mover.Kept(allocation(1)))
+			if len(from.sent) != 1 || from.sent[0] || from.mover.Kept(allocated(1)) == nil {
+				t.Errorf("sent %v, kept %v", from.sent, from.mover.Kept(allocated(1)))
 			}
 		})
 	}
-}
-
-// An older state does not replace a newer one.
-func TestStatesOfALaterTokenStay(t *testing.T) {
-	if got := takeOlderState(); got != nil {
-		t.Errorf("the shard starts with %v", got)
-	}
-}
-
-// takeOlderState takes the states of a later allocation than the one that arrived.
-func takeOlderState() map[int]uint64 {
-	from, to := newHomes()
-	from.mover.Send(allocation(5), 2, map[int]uint64{1: 55}, within)
-	to.mover.Handle(1, &Frame{Shard: 3, Token: allocation(4).Token, Entity: 1, Version: 44})
-	return to.mover.Take(allocation(5), 1)
 }

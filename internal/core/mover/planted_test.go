@@ -1,6 +1,6 @@
 //go:build planted
 
-package statemove
+package mover
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 	"github.com/peerage-go/peerage/internal/planted"
 )
 
-// TestThePlantedBugTakesAnyState shows what TestStatesOfALaterTokenStay prevents.
+// TestThePlantedBugTakesAnyState shows what TestStatesStartALaterAllocationThanTheirs prevents.
 func TestThePlantedBugTakesAnyState(t *testing.T) {
 	planted.MustCatch(t, "states are kept for ever", func() string {
-		if got := takeOlderState(); got != nil {
+		if got := takeFromLater(older); got != nil {
 			return fmt.Sprintf("the shard starts with %v", got)
 		}
 		return ""
