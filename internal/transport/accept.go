@@ -46,13 +46,13 @@ func (a *acceptor) acceptLoop() {
 		}
 		if listenerLost(err) {
 			a.counters.AcceptErrors.Add(1)
-			a.log.line(slog.LevelError, "the listener is lost", slog.Any("error", err))
+			a.log.writeLine(slog.LevelError, "the listener is lost", slog.Any("error", err))
 			a.events.emit(PeerEvent{Type: ListenerLost, Err: err}, nil)
 			return
 		}
 		if err != nil {
 			a.counters.AcceptErrors.Add(1)
-			a.log.line(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
+			a.log.writeLine(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
 			if !sleep(a.life.ctx, wait) {
 				return
@@ -89,14 +89,14 @@ func (a *acceptor) admit(conn net.Conn) {
 }
 
 // leave frees a stranger's slot; it reports false if the stranger had lost it.
-func (a *acceptor) leave(s *stranger) bool {
+func (a *acceptor) leave(s *strangerConn) bool {
 	kept := a.strangers.leaveStranger(s)
 	a.counters.Strangers.Store(int64(a.strangers.len()))
 	return kept
 }
 
 // meet runs the handshake with a stranger and then serves it.
-func (a *acceptor) meet(s *stranger) {
+func (a *acceptor) meet(s *strangerConn) {
 	serve := a.introduce(s.conn)
 	if !a.leave(s) && serve == nil {
 		a.turnAway(s.conn, errBusy)
@@ -147,7 +147,7 @@ func (a *acceptor) turnAway(conn net.Conn, err error) {
 		return
 	}
 	f := classify(err)
-	a.log.line(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
+	a.log.writeLine(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
 		slog.String("failure", f.String()), slog.Any("error", err))
 	a.counters.HandshakeFailures[f].Add(1) // last: a reader of the count must find the log line
 }
@@ -220,7 +220,7 @@ func (a *acceptor) serveClass(conn net.Conn, h *hello) func() {
 	key, r := a.credentials.keyOf(conn, &h.identity, dialling)
 	if r == nil {
 		in.sender.key = key
-		r = a.inbounds.register(in)
+		r = a.inbounds.registerConn(in)
 	}
 	if r != nil {
 		a.counters.Accepted.Add(-1)
@@ -231,10 +231,10 @@ func (a *acceptor) serveClass(conn net.Conn, h *hello) func() {
 	}
 	if err := a.welcome(conn); err != nil {
 		a.turnAway(conn, err)
-		a.inbounds.unregister(in, err)
+		a.inbounds.unregisterConn(in, err)
 		return nil
 	}
-	return func() { a.inbounds.unregister(in, a.receiver.read(in)) }
+	return func() { a.inbounds.unregisterConn(in, a.receiver.readFrames(in)) }
 }
 
 // welcome ends the handshake and clears the deadline, after the answer: the far end may
@@ -257,8 +257,8 @@ func (a *acceptor) serveStream(conn net.Conn) func() {
 	return func() { a.streams.offer(conn) }
 }
 
-// stranger is an accepted connection whose handshake is not done.
-type stranger struct {
+// strangerConn is an accepted connection whose handshake is not done.
+type strangerConn struct {
 	conn   net.Conn
 	source string
 	at     *list.Element
@@ -311,8 +311,8 @@ func sourceOf(conn net.Conn) string {
 }
 
 // enter gives conn a slot, and returns the stranger that must end for it, or nil.
-func (s *strangers) enter(conn net.Conn) (in, out *stranger) {
-	in = &stranger{conn: conn, source: sourceOf(conn)}
+func (s *strangers) enter(conn net.Conn) (in, out *strangerConn) {
+	in = &strangerConn{conn: conn, source: sourceOf(conn)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if out = s.victim(in.source); out != nil {
@@ -325,7 +325,7 @@ func (s *strangers) enter(conn net.Conn) (in, out *stranger) {
 }
 
 // victim returns the stranger that ends for a newcomer from source, or nil.
-func (s *strangers) victim(source string) *stranger {
+func (s *strangers) victim(source string) *strangerConn {
 	n, half := s.all.Len(), s.max/2
 	switch {
 	case s.bySource[source] >= s.perSource:
@@ -337,14 +337,14 @@ func (s *strangers) victim(source string) *stranger {
 		for range s.draw(n) {
 			at = at.Next()
 		}
-		return at.Value.(*stranger)
+		return at.Value.(*strangerConn)
 	}
 	return nil
 }
 
-func (s *strangers) oldest(source string) *stranger {
+func (s *strangers) oldest(source string) *strangerConn {
 	for at := s.all.Front(); at != nil; at = at.Next() {
-		if x := at.Value.(*stranger); x.source == source {
+		if x := at.Value.(*strangerConn); x.source == source {
 			return x
 		}
 	}
@@ -354,14 +354,14 @@ func (s *strangers) oldest(source string) *stranger {
 // fullest returns the source with most slots; of several, that of the oldest stranger.
 func (s *strangers) fullest() (source string) {
 	for at := s.all.Front(); at != nil; at = at.Next() {
-		if x := at.Value.(*stranger).source; s.bySource[x] > s.bySource[source] {
+		if x := at.Value.(*strangerConn).source; s.bySource[x] > s.bySource[source] {
 			source = x
 		}
 	}
 	return source
 }
 
-func (s *strangers) removeStranger(x *stranger) {
+func (s *strangers) removeStranger(x *strangerConn) {
 	s.all.Remove(x.at)
 	if s.bySource[x.source]--; s.bySource[x.source] == 0 {
 		delete(s.bySource, x.source)
@@ -369,7 +369,7 @@ func (s *strangers) removeStranger(x *stranger) {
 }
 
 // leaveStranger frees the slot. It reports false if x had lost it.
-func (s *strangers) leaveStranger(x *stranger) bool {
+func (s *strangers) leaveStranger(x *strangerConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x.displaced {

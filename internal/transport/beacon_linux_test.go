@@ -69,7 +69,7 @@ func listening(t *testing.T, in, from *netns, addr string) *far {
 }
 
 func (f *far) close() {
-	_ = f.node.close()
+	_ = f.node.closeListener()
 	_ = f.node.closePackets()
 }
 

@@ -86,7 +86,7 @@ func LoadCertificates(files CertificateFiles) (*Certificates, error) {
 		files.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Certificates{files: files, log: files.Logger, checked: time.Now()}
-	first, err := c.read()
+	first, err := c.readFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (c *Certificates) current() *certificate {
 // adoptChanges adopts the files if they have changed. The caller holds mu.
 func (c *Certificates) adoptChanges(now time.Time) {
 	former := c.inUse.Load()
-	next, err := c.read()
+	next, err := c.readFiles()
 	switch {
 	case err != nil:
 		if c.failed != err.Error() {
@@ -144,8 +144,8 @@ func (c *Certificates) warnOfExpiry(now time.Time) {
 	}
 }
 
-// read reads and checks the files.
-func (c *Certificates) read() (*certificate, error) {
+// readFiles reads and checks the files.
+func (c *Certificates) readFiles() (*certificate, error) {
 	var parts [3][]byte
 	sum := sha256.New()
 	paths := []string{c.files.Cert, c.files.Key, c.files.CA}

@@ -154,8 +154,8 @@ type limitedLogger struct {
 
 func newLimitedLogger(l *slog.Logger) *limitedLogger { return &limitedLogger{log: l} }
 
-// line writes a line if the level is enabled and the budget allows.
-func (l *limitedLogger) line(level slog.Level, msg string, attrs ...slog.Attr) {
+// writeLine writes a line if the level is enabled and the budget allows.
+func (l *limitedLogger) writeLine(level slog.Level, msg string, attrs ...slog.Attr) {
 	if !l.log.Enabled(context.Background(), level) {
 		return
 	}
@@ -175,5 +175,5 @@ func (l *limitedLogger) refusal(msg, addr string, r *refusal) {
 	if r.code == FailSuperseded || r.code == FailForgotten || r.code == FailDropped {
 		level = slog.LevelInfo // part of ordinary life
 	}
-	l.line(level, msg, slog.String("addr", addr), slog.String("failure", r.code.String()), slog.String("reason", r.reason))
+	l.writeLine(level, msg, slog.String("addr", addr), slog.String("failure", r.code.String()), slog.String("reason", r.reason))
 }

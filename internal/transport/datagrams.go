@@ -251,7 +251,7 @@ func (d *datagrams) writeTo(b []byte, addr string) error {
 		// On an unexpected write error memberlist abandons a probe without suspecting the
 		// node; a lost datagram it handles.
 		d.counters.Drops[DropPacketSend].Add(1)
-		d.log.line(slog.LevelDebug, "datagram not sent", slog.String("to", addr), slog.Any("error", err))
+		d.log.writeLine(slog.LevelDebug, "datagram not sent", slog.String("to", addr), slog.Any("error", err))
 		return nil
 	}
 	d.counters.PacketsSent.Add(1)

@@ -141,10 +141,10 @@ func (d *dialler) noteTLS(addr string, err error) {
 	var secure *tlsError
 	var alert *net.OpError
 	if errors.Is(err, errSecret) {
-		d.log.line(slog.LevelWarn, "no shared secret in common with a node, it cannot be reached: check SharedSecrets on both",
+		d.log.writeLine(slog.LevelWarn, "no shared secret in common with a node, it cannot be reached: check SharedSecrets on both",
 			slog.String("addr", addr), slog.Any("error", err))
 	} else if errors.As(err, &secure) || errors.As(err, &alert) && alert.Op == "remote error" {
-		d.log.line(slog.LevelWarn, "TLS handshake with a node failed", slog.String("addr", addr), slog.Any("error", err))
+		d.log.writeLine(slog.LevelWarn, "TLS handshake with a node failed", slog.String("addr", addr), slog.Any("error", err))
 	}
 }
 

@@ -23,9 +23,9 @@ type network interface {
 	readPacket(b []byte) (int, net.Addr, error)
 	// inquire asks the UDP port of a peer with a nonce, until ctx ends.
 	inquire(ctx context.Context, p Peer, nonce beaconNonce) Inquiry
-	// close ends the listening for connections; accept returns net.ErrClosed. The
+	// closeListener ends the listening for connections; accept returns net.ErrClosed. The
 	// connections are closed by the engine.
-	close() error
+	closeListener() error
 	// closePackets ends the port of datagrams; readPacket returns net.ErrClosed.
 	closePackets() error
 }
@@ -141,7 +141,7 @@ func (e *engine) Close() error {
 	conns, first := e.life.markClosed()
 	var err error
 	if first {
-		err = e.net.close()
+		err = e.net.closeListener()
 		for c := range conns {
 			_ = c.Close() // it ends whatever the error
 		}

@@ -100,21 +100,21 @@ func (a *inbounds) hasNode(id gossip.NodeID) bool {
 	return false
 }
 
-// register makes in the connection of its peer and class, and ends the former one and
+// registerConn makes in the connection of its peer and class, and ends the former one and
 // those of earlier incarnations. These stay ended, and refused from now on, even if the
 // dialler does not wait for the welcome.
-func (a *inbounds) register(in *inbound) *refusal {
+func (a *inbounds) registerConn(in *inbound) *refusal {
 	// A connection that replaces this one waits for our token, and so for the one that we
 	// wait for: replacements in a row keep their order.
 	in.handing <- struct{}{}
 	defer func() { <-in.handing }()
-	ended, r := a.insert(in)
+	ended, r := a.insertConn(in)
 	if r != nil {
 		return r
 	}
 	for _, former := range ended {
 		if !former.awaitHands(a.life.ctx) {
-			a.remove(in)
+			a.removeConn(in)
 			return refusedByClosing
 		}
 	}
@@ -125,9 +125,9 @@ func (a *inbounds) register(in *inbound) *refusal {
 	return nil
 }
 
-// insert adds in to the tables. It ends the connections that in supersedes and returns
+// insertConn adds in to the tables. It ends the connections that in supersedes and returns
 // them; their handlers may still run.
-func (a *inbounds) insert(in *inbound) (ended []*inbound, r *refusal) {
+func (a *inbounds) insertConn(in *inbound) (ended []*inbound, r *refusal) {
 	key := connKey{in.peer.ID, in.class}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,8 +156,8 @@ func (a *inbounds) insert(in *inbound) (ended []*inbound, r *refusal) {
 	return ended, nil
 }
 
-// remove takes a connection out of the tables; its reader has ended or never begun.
-func (a *inbounds) remove(in *inbound) (stood bool) {
+// removeConn takes a connection out of the tables; its reader has ended or never begun.
+func (a *inbounds) removeConn(in *inbound) (stood bool) {
 	key := connKey{in.peer.ID, in.class}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,12 +169,12 @@ func (a *inbounds) remove(in *inbound) (stood bool) {
 	return true
 }
 
-// unregister ends in, and reports the end unless a newer one has taken its place or the
+// unregisterConn ends in, and reports the end unless a newer one has taken its place or the
 // peer was forgotten.
-func (a *inbounds) unregister(in *inbound, cause error) {
+func (a *inbounds) unregisterConn(in *inbound, cause error) {
 	a.life.closeConn(in.conn)
 	a.counters.Accepted.Add(-1)
-	a.events.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool { return a.remove(in) })
+	a.events.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool { return a.removeConn(in) })
 }
 
 // processKey names a sending process. With TLS the key of its certificate is part of the

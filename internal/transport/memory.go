@@ -149,7 +149,7 @@ func (h *memHost) dial(ctx context.Context, addr string) (net.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, opError("dial", addr, ctx.Err())
 		}
-		there, back := n.path(h.addr, addr), n.path(addr, h.addr)
+		there, back := n.currentPath(h.addr, addr), n.currentPath(addr, h.addr)
 		target := n.hosts[addr]
 		switch {
 		case h.stuck() || there.Cut == Dropped:
@@ -208,7 +208,7 @@ func (h *memHost) accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (h *memHost) close() error {
+func (h *memHost) closeListener() error {
 	h.n.mu.Lock()
 	defer h.n.mu.Unlock()
 	h.closed = true
@@ -244,7 +244,7 @@ func (h *memHost) inquire(ctx context.Context, p Peer, _ beaconNonce) (q Inquiry
 	n := h.n
 	at := memIP(p.Addr)
 	n.mu.Lock()
-	there, back := n.path(h.addr, p.Addr), n.path(p.Addr, h.addr)
+	there, back := n.currentPath(h.addr, p.Addr), n.currentPath(p.Addr, h.addr)
 	d := there.delay(n.rng) + back.delay(n.rng)
 	lost := n.chance(there.Loss) || n.chance(back.Loss)
 	n.mu.Unlock()
@@ -254,7 +254,7 @@ func (h *memHost) inquire(ctx context.Context, p Peer, _ beaconNonce) (q Inquiry
 	if target == nil {
 		target = n.lingering[p.Addr]
 	}
-	if there, back = n.path(h.addr, p.Addr), n.path(p.Addr, h.addr); !lost && ctx.Err() == nil && !h.mute && !h.stuck() {
+	if there, back = n.currentPath(h.addr, p.Addr), n.currentPath(p.Addr, h.addr); !lost && ctx.Err() == nil && !h.mute && !h.stuck() {
 		switch {
 		case there.Cut == Forged, there.Cut == Open && back.Cut == Open && target == nil:
 			q = Inquiry{Asked: at, Outcome: PortUnreachable, By: at, TTL: memTTL}

@@ -159,8 +159,8 @@ func (n *Network) pathSet(from, to string) Path {
 	return n.usual
 }
 
-// path returns the path as it is: a host without power drops everything.
-func (n *Network) path(from, to string) Path {
+// currentPath returns the path as it is: a host without power drops everything.
+func (n *Network) currentPath(from, to string) Path {
 	p := n.pathSet(from, to)
 	for _, addr := range [2]string{from, to} {
 		if h := n.hosts[addr]; h != nil && h.dead {
@@ -173,7 +173,7 @@ func (n *Network) path(from, to string) Path {
 // wayOf returns the paths of a connection from one end to the other and back.
 func (n *Network) wayOf(c *memConn) (there, back Path) {
 	a, b := c.host.addr, c.peer.host.addr
-	return n.path(a, b), n.path(b, a)
+	return n.currentPath(a, b), n.currentPath(b, a)
 }
 
 // recheck makes all connections check paths and hosts again.
@@ -205,7 +205,7 @@ func (h *memHost) writePacket(b []byte, addr string) error {
 	if h.closed {
 		return net.ErrClosed
 	}
-	way := n.path(h.addr, addr)
+	way := n.currentPath(h.addr, addr)
 	if h.stuck() || way.Cut != Open || n.chance(way.Loss) {
 		return nil
 	}

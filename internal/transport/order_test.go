@@ -270,7 +270,7 @@ func TestForgottenInTheMiddleOfAHandshake(t *testing.T) {
 	inMemory(t, func(w *world) {
 		a := w.start(1)
 		a.Forget(7)
-		if _, r := a.e.inbounds.insert(&inbound{peer: Peer{ID: 7}, class: Control, number: 1}); r == nil || r.code != FailForgotten {
+		if _, r := a.e.inbounds.insertConn(&inbound{peer: Peer{ID: 7}, class: Control, number: 1}); r == nil || r.code != FailForgotten {
 			w.Errorf("it is let in: %+v", r)
 		}
 	})

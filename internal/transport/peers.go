@@ -41,9 +41,9 @@ func (p *outgoing) keeps(told Peer) bool {
 	return p != nil && (told.Addr == p.Addr || told.Addr == "" || p.reached.Load())
 }
 
-// stop ends the links and empties their queues; the queued frames are counted with the
+// stopLinks ends the links and empties their queues; the queued frames are counted with the
 // reason.
-func (p *outgoing) stop(why DropReason) {
+func (p *outgoing) stopLinks(why DropReason) {
 	for c := range p.links {
 		p.links[c].stopLink(why)
 	}
@@ -86,7 +86,7 @@ func (t *peerTable) stopLinks() {
 	all := t.allLinks()
 	t.mu.Unlock()
 	for _, p := range all {
-		p.stop(DropClosed)
+		p.stopLinks(DropClosed)
 	}
 }
 
@@ -153,7 +153,7 @@ func (t *peerTable) addPeers(peers ...Peer) {
 			continue
 		}
 		if known == nil && len(next) >= t.cfg.PeersMax {
-			t.log.line(slog.LevelWarn, "too many peers, one is ignored: raise PeersMax", slog.String("peer", p.Name), slog.Int("max", t.cfg.PeersMax))
+			t.log.writeLine(slog.LevelWarn, "too many peers, one is ignored: raise PeersMax", slog.String("peer", p.Name), slog.Int("max", t.cfg.PeersMax))
 			continue
 		}
 		if !changed {
@@ -164,7 +164,7 @@ func (t *peerTable) addPeers(peers ...Peer) {
 			o.links[c].initLink(&t.links, p, Class(c), &o.reached)
 		}
 		if known != nil {
-			known.stop(DropForgotten)
+			known.stopLinks(DropForgotten)
 		}
 		next[p.ID] = o
 	}
@@ -198,7 +198,7 @@ func (t *peerTable) removePeers(ids []gossip.NodeID, forever bool) {
 	}
 	t.replaceAll(next)
 	for _, p := range gone {
-		p.stop(DropForgotten)
+		p.stopLinks(DropForgotten)
 	}
 }
 

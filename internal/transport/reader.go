@@ -220,9 +220,9 @@ func (r *receiver) initReceiver(cfg *Config, life *lifetime, counters *Counters,
 	r.halves.initHalves(cfg.HalfFrameBytesMax)
 }
 
-// read hands out the frames of an accepted connection until it ends, and returns
+// readFrames hands out the frames of an accepted connection until it ends, and returns
 // why it ended.
-func (r *receiver) read(in *inbound) error {
+func (r *receiver) readFrames(in *inbound) error {
 	b := newFrameBuffer(min(r.cfg.class(in.class).FrameBytesMax, pieceBytes))
 	defer r.dropParts(in)
 	for {
@@ -298,7 +298,7 @@ func (r *receiver) handOut(in *inbound, b *frameBuffer) error {
 
 // handOutWhole calls the handler of a frame that came in pieces.
 func (r *receiver) handOutWhole(in *inbound, p *part) {
-	defer r.halves.release(p)
+	defer r.halves.releasePart(p)
 	switch block, single := r.blockHandlers[p.kind], r.handlers[p.kind]; {
 	case block != nil:
 		in.frames = Frames{in: in, k: p.kind, whole: p.buf, alone: true}
@@ -330,7 +330,7 @@ func (r *receiver) countLeft(in *inbound, b *frameBuffer) {
 			if whole == nil {
 				continue
 			}
-			r.halves.release(whole)
+			r.halves.releasePart(whole)
 		}
 		r.counters.Drops[why].Add(1)
 	}
@@ -352,7 +352,7 @@ func (r *receiver) noteCut(in *inbound, cut error) {
 	default:
 		return
 	}
-	r.log.line(slog.LevelWarn, "connection closed for what came on it", slog.String("peer", in.peer.Name),
+	r.log.writeLine(slog.LevelWarn, "connection closed for what came on it", slog.String("peer", in.peer.Name),
 		slog.String("addr", in.peer.Addr), slog.String("class", in.class.String()), slog.Any("error", cut))
 }
 
@@ -391,8 +391,8 @@ type halfFrames struct {
 
 func (h *halfFrames) initHalves(max int) { h.max, h.order = max, list.New() }
 
-// grow counts n bytes more for p, and returns those that must end for it.
-func (h *halfFrames) grow(p *part, n int) (ended []*part) {
+// countBytes counts n bytes more for p, and returns those that must end for it.
+func (h *halfFrames) countBytes(p *part, n int) (ended []*part) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p.at == nil {
@@ -402,13 +402,13 @@ func (h *halfFrames) grow(p *part, n int) (ended []*part) {
 	h.held += n
 	for h.held > h.max && h.order.Len() > 0 {
 		oldest := h.order.Front().Value.(*part)
-		h.remove(oldest)
+		h.removePart(oldest)
 		ended = append(ended, oldest)
 	}
 	return ended
 }
 
-func (h *halfFrames) remove(p *part) {
+func (h *halfFrames) removePart(p *part) {
 	if p.at != nil {
 		h.order.Remove(p.at)
 		h.held -= p.held
@@ -416,11 +416,11 @@ func (h *halfFrames) remove(p *part) {
 	}
 }
 
-// release stops counting p.
-func (h *halfFrames) release(p *part) {
+// releasePart stops counting p.
+func (h *halfFrames) releasePart(p *part) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(p)
+	h.removePart(p)
 }
 
 // bytes returns what half-received frames hold now.
@@ -465,7 +465,7 @@ func (r *receiver) growPart(p *part, n int) error {
 		return nil
 	}
 	room := min(p.total, max(n, 2*cap(p.buf)))
-	for _, ended := range r.halves.grow(p, room-cap(p.buf)) {
+	for _, ended := range r.halves.countBytes(p, room-cap(p.buf)) {
 		if ended == p {
 			return &halfFramesError{r.halves.max}
 		}
@@ -482,7 +482,7 @@ func (r *receiver) growPart(p *part, n int) error {
 func (r *receiver) dropParts(in *inbound) {
 	for i, p := range in.parts {
 		if p != nil {
-			r.halves.release(p)
+			r.halves.releasePart(p)
 			in.parts[i] = nil
 		}
 	}

@@ -220,7 +220,7 @@ func (c *sealedConn) Write(b []byte) (n int, err error) {
 // Read hands out bytes of records that have been verified as a whole.
 func (c *sealedConn) Read(b []byte) (int, error) {
 	if len(c.rest) == 0 {
-		if err := c.fill(); err != nil {
+		if err := c.readRecord(); err != nil {
 			return 0, err
 		}
 	}
@@ -229,9 +229,9 @@ func (c *sealedConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads the next record. An error ends the connection for good: part of the record
+// readRecord reads the next record. An error ends the connection for good: part of the record
 // may have been read.
-func (c *sealedConn) fill() error {
+func (c *sealedConn) readRecord() error {
 	if c.broken != nil {
 		return c.broken
 	}

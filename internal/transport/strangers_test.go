@@ -49,8 +49,8 @@ func TestSlotsAreSharedBySource(t *testing.T) {
 		}
 		return n - 1
 	}
-	enter := func(from string) (in, out *stranger) { return s.enter(addressed{from: from}) }
-	var first *stranger
+	enter := func(from string) (in, out *strangerConn) { return s.enter(addressed{from: from}) }
+	var first *strangerConn
 	for i := range 3 {
 		in, out := enter(fmt.Sprintf("192.0.2.1:%d", i))
 		if out != nil {

@@ -44,7 +44,7 @@ func (s *streams) offer(conn net.Conn) {
 		s.counters.StreamsAccepted.Add(1)
 	default:
 		s.counters.Drops[DropStreamQueue].Add(1)
-		s.log.line(slog.LevelWarn, "raw streams are not taken fast enough, one was closed")
+		s.log.writeLine(slog.LevelWarn, "raw streams are not taken fast enough, one was closed")
 		_ = in.Close() // dropped
 	}
 }
@@ -96,7 +96,7 @@ func (s *streams) summed(conn net.Conn) net.Conn {
 	}
 	return &summedConn{Conn: conn, corrupt: func() {
 		s.counters.CorruptFrames.Add(1)
-		s.log.line(slog.LevelWarn, "raw stream closed: its bytes changed on the way; check the network's hardware",
+		s.log.writeLine(slog.LevelWarn, "raw stream closed: its bytes changed on the way; check the network's hardware",
 			slog.String("addr", conn.RemoteAddr().String()))
 	}}
 }
@@ -126,7 +126,7 @@ func (c *summedConn) Write(b []byte) (n int, err error) {
 func (c *summedConn) Read(b []byte) (int, error) {
 	if len(c.rest) == 0 {
 		if c.broken == nil {
-			c.broken = c.fill()
+			c.broken = c.readRecord()
 		}
 		if c.broken != nil {
 			return 0, c.broken
@@ -137,9 +137,9 @@ func (c *summedConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads the next record. Apart from one record's memory, nothing is allocated before
+// readRecord reads the next record. Apart from one record's memory, nothing is allocated before
 // its bytes arrive.
-func (c *summedConn) fill() error {
+func (c *summedConn) readRecord() error {
 	var head [sumHeadBytes]byte
 	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
 		return err

@@ -85,7 +85,7 @@ func NewTCP(cfg TCPConfig) (*TCP, error) {
 		err = cfg.Certificates.covers(addr)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close(), s.closePackets())
+		return nil, errors.Join(err, s.closeListener(), s.closePackets())
 	}
 	e := newEngine(cfg.Config, addr, s)
 	e.counters.certificates = e.credentials.useCertificate(&cfg)
@@ -243,6 +243,6 @@ func (s *sockets) writePacket(b []byte, addr string) error {
 	return err
 }
 
-func (s *sockets) close() error { return s.tcp.Close() }
+func (s *sockets) closeListener() error { return s.tcp.Close() }
 
 func (s *sockets) closePackets() error { return s.udp.Close() }
