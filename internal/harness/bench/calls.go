@@ -70,7 +70,7 @@ func startRemote(ctx context.Context) (*remote, error) {
 	cfg := peerage.LocalConfig()
 	cfg.Listen, cfg.Join, cfg.BootstrapExpect = "127.0.0.1:0", []string{h.Listen}, 1
 	if r.node, err = peerage.New(cfg); err != nil {
-		h.stop()
+		h.stopProcess()
 		return nil, err
 	}
 	if r.raw, err = sharding.Register(r.node.Registry(), rawType(nil)); err == nil {
@@ -112,7 +112,7 @@ func (r *remote) warm(ctx context.Context) error {
 
 func (r *remote) stop() {
 	r.node.Close()
-	r.host.stop()
+	r.host.stopProcess()
 }
 
 // handled asks the other process how many requests it has handled.

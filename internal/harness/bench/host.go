@@ -100,14 +100,14 @@ func startHost() (*host, error) {
 		return nil, err
 	}
 	if err := json.NewDecoder(out).Decode(h); err != nil {
-		h.stop()
+		h.stopProcess()
 		return nil, fmt.Errorf("the other process: %w", err)
 	}
 	return h, nil
 }
 
-// stop ends the process; it goes when its standard input closes.
-func (h *host) stop() {
+// stopProcess ends the process; it goes when its standard input closes.
+func (h *host) stopProcess() {
 	h.stdin.Close()
 	t := time.AfterFunc(5*time.Second, func() { _ = h.cmd.Process.Kill() })
 	defer t.Stop()

@@ -142,8 +142,8 @@ func measureIdle(ctx context.Context, b *Suite) error {
 	if err != nil {
 		return err
 	}
-	b.add(Row{Name: fmt.Sprintf("idle entity, of %d on a node", n), Unit: "B", Value: each, Target: "at most 300 B of heap and stacks", Met: each <= 300})
-	b.add(Row{Name: "all of them", Unit: "GB", Value: each * float64(n) / 1e9, Target: "1 million in at most 0.4 GB", Met: each*1e6 <= 0.4e9})
+	b.addRow(Row{Name: fmt.Sprintf("idle entity, of %d on a node", n), Unit: "B", Value: each, Target: "at most 300 B of heap and stacks", Met: each <= 300})
+	b.addRow(Row{Name: "all of them", Unit: "GB", Value: each * float64(n) / 1e9, Target: "1 million in at most 0.4 GB", Met: each*1e6 <= 0.4e9})
 	return nil
 }
 
@@ -184,9 +184,9 @@ func measureFailover(ctx context.Context, b *Suite) error {
 		q := r.Recovery[0].Quantiles
 		note := fmt.Sprintf("%d rounds, %d counters, max %.0f ms", c.rounds, q.N, q.Max)
 		if c.p50 > 0 {
-			b.add(Row{Name: c.name + ", p50", Unit: "ms", Value: q.P50, Target: fmt.Sprintf("at most %v", c.p50), Met: q.P50 <= harness.Milliseconds(c.p50), Note: note})
+			b.addRow(Row{Name: c.name + ", p50", Unit: "ms", Value: q.P50, Target: fmt.Sprintf("at most %v", c.p50), Met: q.P50 <= harness.Milliseconds(c.p50), Note: note})
 		}
-		b.add(Row{Name: c.name + ", p99", Unit: "ms", Value: q.P99, Target: fmt.Sprintf("at most %v", c.p99), Met: q.P99 <= harness.Milliseconds(c.p99), Note: note})
+		b.addRow(Row{Name: c.name + ", p99", Unit: "ms", Value: q.P99, Target: fmt.Sprintf("at most %v", c.p99), Met: q.P99 <= harness.Milliseconds(c.p99), Note: note})
 	}
 	return nil
 }
@@ -201,13 +201,13 @@ func measureLeave(ctx context.Context, b *Suite) error {
 		lost += n
 	}
 	q := r.Recovery[0].Quantiles
-	b.add(Row{Name: "graceful leave under load, failed calls", Unit: "calls", Value: float64(lost), Target: "none", Met: lost == 0, Note: fmt.Sprintf("of %d, %d leaves", r.Counters["asked"], len(r.Rounds))})
-	b.add(Row{Name: "graceful leave under load, p99 pause of a counter", Unit: "ms", Value: q.P99, Target: fmt.Sprintf("at most %v", harness.BoundOrderly), Met: q.P99 <= harness.Milliseconds(harness.BoundOrderly), Note: "the pace of the load, 10 ms, included"})
+	b.addRow(Row{Name: "graceful leave under load, failed calls", Unit: "calls", Value: float64(lost), Target: "none", Met: lost == 0, Note: fmt.Sprintf("of %d, %d leaves", r.Counters["asked"], len(r.Rounds))})
+	b.addRow(Row{Name: "graceful leave under load, p99 pause of a counter", Unit: "ms", Value: q.P99, Target: fmt.Sprintf("at most %v", harness.BoundOrderly), Met: q.P99 <= harness.Milliseconds(harness.BoundOrderly), Note: "the pace of the load, 10 ms, included"})
 	slowest := 0.0
 	for _, ro := range r.Rounds {
 		slowest = max(slowest, ro.DrainMS)
 	}
-	b.add(Row{Name: "graceful leave under load, slowest", Unit: "ms", Value: slowest, Target: "under 1 s", Met: slowest < 1000})
+	b.addRow(Row{Name: "graceful leave under load, slowest", Unit: "ms", Value: slowest, Target: "under 1 s", Met: slowest < 1000})
 	return nil
 }
 
@@ -232,9 +232,9 @@ func measureBalance(ctx context.Context, b *Suite) error {
 			continue
 		}
 		off := max(float64(most)-ids/nodes, ids/nodes-float64(least)) / (ids / nodes) * 100
-		b.add(Row{Name: "balance of 600 ids over 3 nodes, worst node", Unit: "% off", Value: off, Target: "within 10 %", Met: off <= 10, Note: fmt.Sprintf("%d to %d", least, most)})
+		b.addRow(Row{Name: "balance of 600 ids over 3 nodes, worst node", Unit: "% off", Value: off, Target: "within 10 %", Met: off <= 10, Note: fmt.Sprintf("%d to %d", least, most)})
 		least, most, _ = fleet.Spread(f, func(r harness.Report) int { return r.Shards })
-		b.add(Row{Name: "balance of their shards", Unit: "apart", Value: float64(most - least), Target: "within 1", Met: most-least <= 1, Note: fmt.Sprintf("%d to %d", least, most)})
+		b.addRow(Row{Name: "balance of their shards", Unit: "apart", Value: float64(most - least), Target: "within 1", Met: most-least <= 1, Note: fmt.Sprintf("%d to %d", least, most)})
 		return nil
 	}
 }

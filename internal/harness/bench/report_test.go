@@ -141,7 +141,7 @@ func TestAMeasureThatFailsEndsTheRun(t *testing.T) {
 			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > measurePatience {
 				t.Errorf("%s may take until %v", name, deadline)
 			}
-			b.add(Row{Name: name, Met: true})
+			b.addRow(Row{Name: name, Met: true})
 			return err
 		}}
 	}

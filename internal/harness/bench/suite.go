@@ -75,8 +75,8 @@ func (b *Suite) repeat(f func() (float64, error)) ([]float64, error) {
 	return runs, nil
 }
 
-// add appends a row and shows it.
-func (b *Suite) add(r Row) {
+// addRow appends a row and shows it.
+func (b *Suite) addRow(r Row) {
 	if r.Raw != 0 {
 		r.Ratio = r.Value / r.Raw
 	}
@@ -94,7 +94,7 @@ func (b *Suite) atLeast(name string, runs []float64, raw, part, floor float64) {
 	} else {
 		r.Target, r.Met = fmt.Sprintf("at least %s /s", figure(floor)), r.Value >= floor
 	}
-	b.add(r)
+	b.addRow(r)
 }
 
 // atMost is a row of a time in microseconds that may be so many times the raw one,
@@ -106,7 +106,7 @@ func (b *Suite) atMost(name string, value, raw time.Duration, times float64, mos
 	} else {
 		r.Target, r.Met = fmt.Sprintf("at most %s us", figure(us(most))), value <= most
 	}
-	b.add(r)
+	b.addRow(r)
 }
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

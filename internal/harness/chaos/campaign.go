@@ -30,8 +30,8 @@ func (c *campaign) say(format string, args ...any) {
 	fmt.Fprintf(c.out, "%7.2fs  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// script starts the fleet, and plays as many rounds of faults as configured.
-func (c *campaign) script(ctx context.Context) error {
+// playRounds starts the fleet, and plays as many rounds of faults as configured.
+func (c *campaign) playRounds(ctx context.Context) error {
 	if c.cfg.Disks() {
 		if err := namespace.PrivateMounts(c.cfg.ApartFrom); err != nil {
 			return err
@@ -116,8 +116,8 @@ func (c *campaign) holds() []history.Hold {
 	return out
 }
 
-// lines formats each violation with its time and its round.
-func lines[V fmt.Stringer](c *campaign, violations []V, at func(V) clock.Instant) []string {
+// formatViolations formats each violation with its time and its round.
+func formatViolations[V fmt.Stringer](c *campaign, violations []V, at func(V) clock.Instant) []string {
 	var out []string
 	for _, v := range violations {
 		out = append(out, c.when(at(v))+" "+v.String())

@@ -22,7 +22,7 @@ func (r *Report) rollingRestart(c *campaign, records []history.Record) {
 		v = append(v, fmt.Sprintf("%d asks failed: %s", n, reason))
 	}
 	slices.Sort(v)
-	r.add("no ask failed, not even once", asks, v)
+	r.addInvariant("no ask failed, not even once", asks, v)
 	var moved []string
 	in := history.Span{From: c.calmFrom, To: c.ended}
 	for i, n := range history.Homes(records, c.cfg.Counters, in) {
@@ -32,12 +32,12 @@ func (r *Report) rollingRestart(c *campaign, records []history.Record) {
 		}
 	}
 	if !c.cfg.InPlace {
-		r.add(fmt.Sprintf("no shard moved more than %d times", movesMost), c.cfg.Counters, moved)
+		r.addInvariant(fmt.Sprintf("no shard moved more than %d times", movesMost), c.cfg.Counters, moved)
 	}
 }
 
-// script checks that the faults were dealt, and that all nodes agreed after each.
-func (r *Report) script(c *campaign, err error) {
+// checkFaults checks that the faults were dealt, and that all nodes agreed after each.
+func (r *Report) checkFaults(c *campaign, err error) {
 	effective := 0
 	for _, ro := range c.faults.Rounds {
 		if ro.TookEffect {
@@ -82,23 +82,23 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 	}
 	rest, late := history.Late(records, c.holds())
 	r.LateHandlers = len(late)
-	r.add("no counter had two live instances", handled, lines(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
+	r.addInvariant("no counter had two live instances", handled, formatViolations(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
 	after := func(l history.Loss) clock.Instant { return l.After.Start }
 	kept := c.cfg.Replicas > 0
-	r.add("nothing acknowledged was lost by an instance or by an orderly move", handled, lines(c, history.Losses(rest, rough, kept), after))
+	r.addInvariant("nothing acknowledged was lost by an instance or by an orderly move", handled, formatViolations(c, history.Losses(rest, rough, kept), after))
 	if kept {
-		r.add(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.Replicas), answered,
-			lines(c, history.Forgotten(rest, beyond), after))
+		r.addInvariant(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.Replicas), answered,
+			formatViolations(c, history.Forgotten(rest, beyond), after))
 	}
-	r.add("messages of each process were handled in the order in which it sent them", told,
-		lines(c, history.Inversions(records), history.Inversion.When))
+	r.addInvariant("messages of each process were handled in the order in which it sent them", told,
+		formatViolations(c, history.Inversions(records), history.Inversion.When))
 	r.data(c, records)
 	unfounded := history.Unfounded(records)
 	var v []string
 	for _, u := range unfounded {
 		v = append(v, fmt.Sprintf("%s entity %d: %016x received %d", c.when(u.Start), u.Entity, u.Node, u.Value))
 	}
-	r.add("every answer was counted by an instance while its caller waited", answered, v)
+	r.addInvariant("every answer was counted by an instance while its caller waited", answered, v)
 }
 
 // data checks tokens over all lives of the cluster, and the reads of replicated data.
@@ -110,18 +110,18 @@ func (r *Report) data(c *campaign, records []history.Record) {
 			runs++
 		}
 	}
-	r.add("no token of a shard went back, in any life of the cluster", runs,
-		lines(c, history.Regressions(rest), func(g history.Regression) clock.Instant { return g.After.Start }))
+	r.addInvariant("no token of a shard went back, in any life of the cluster", runs,
+		formatViolations(c, history.Regressions(rest), func(g history.Regression) clock.Instant { return g.After.Start }))
 	if !c.fleet.Files {
 		return
 	}
 	stale, checked := history.StaleReads(records, nil)
-	r.add("a register shows no write that was overwritten", checked,
-		lines(c, stale, func(s history.Stale) clock.Instant { return s.Read.Start }))
+	r.addInvariant("a register shows no write that was overwritten", checked,
+		formatViolations(c, stale, func(s history.Stale) clock.Instant { return s.Read.Start }))
 	missing, checked := history.Missing(records)
 	var v []string
 	for _, m := range missing {
 		v = append(v, fmt.Sprintf("%s entry %d of process %016x is gone, at node %016x", c.when(m.Start), m.Entity, m.Sender, m.Node))
 	}
-	r.add("nothing acknowledged on disk was lost", checked, v)
+	r.addInvariant("nothing acknowledged on disk was lost", checked, v)
 }

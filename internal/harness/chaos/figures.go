@@ -39,7 +39,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 		bounds[kind] = max(bounds[kind], boundOf(ro))
 		rounds[kind]++
 	}
-	r.add(fmt.Sprintf("every counter was answered again within %v of every fault", harness.BoundServed), len(c.faults.Rounds)*c.cfg.Counters, late)
+	r.addInvariant(fmt.Sprintf("every counter was answered again within %v of every fault", harness.BoundServed), len(c.faults.Rounds)*c.cfg.Counters, late)
 	kinds := make([]string, 0, len(times))
 	for k := range times {
 		kinds = append(kinds, k)
@@ -54,7 +54,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 		r.Recovery = append(r.Recovery, rec)
 	}
 	if c.cfg.Enforce {
-		r.add("the p99 of every kind of fault keeps its bound", len(r.Recovery), slow)
+		r.addInvariant("the p99 of every kind of fault keeps its bound", len(r.Recovery), slow)
 	}
 }
 
@@ -90,8 +90,8 @@ func during(records []history.Record, in history.Span) []history.Record {
 	return records[find(in.From.Add(-load.CallerPatience-load.AttemptPatience)):find(in.To)]
 }
 
-// count fills the counters and checks that no caller gave up.
-func (r *Report) count(records []history.Record) {
+// countRequests fills the counters and checks that no caller gave up.
+func (r *Report) countRequests(records []history.Record) {
 	var asked, answered, gaveUp, handled uint64
 	for _, rec := range records {
 		switch rec.Op {
@@ -113,7 +113,7 @@ func (r *Report) count(records []history.Record) {
 	if gaveUp > 0 {
 		v = append(v, fmt.Sprintf("%d requests were given up after %v of retries", gaveUp, load.CallerPatience))
 	}
-	r.add("every request was answered, unless its caller's process ended first", int(asked), v)
+	r.addInvariant("every request was answered, unless its caller's process ended first", int(asked), v)
 }
 
 func (r *Report) latencies(c *campaign, records []history.Record) {

@@ -94,7 +94,7 @@ func boundOf(r *faults.Round) time.Duration {
 	return harness.BoundMajority
 }
 
-func (r *Report) add(name string, checked int, violations []string) {
+func (r *Report) addInvariant(name string, checked int, violations []string) {
 	i := invariant{Name: name, Verdict: Passed, Checked: checked, Violations: violations}
 	switch {
 	case len(violations) > 0:

@@ -34,7 +34,7 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 	}
 	defer f.End()
 	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
-	err := c.script(ctx)
+	err := c.playRounds(ctx)
 	c.ended = clock.Boot().Now()
 	f.End()
 	records, readErr := f.Records()
@@ -51,10 +51,10 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 		Schema: 1, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
 		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{},
 	}
-	r.script(c, err)
+	r.checkFaults(c, err)
 	r.safety(c, records)
 	r.service(c, records)
-	r.count(records)
+	r.countRequests(records)
 	if c.cfg.Rolling {
 		r.rollingRestart(c, records)
 	}

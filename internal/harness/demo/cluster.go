@@ -145,8 +145,8 @@ func (c *cluster) survivor() harness.Report {
 	return harness.Report{}
 }
 
-// stop ends every process that still runs. It may be called again.
-func (c *cluster) stop() {
+// stopNodes ends every process that still runs. It may be called again.
+func (c *cluster) stopNodes() {
 	for _, p := range c.nodes {
 		p.Stop(5 * time.Second)
 	}

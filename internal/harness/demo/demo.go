@@ -14,10 +14,10 @@ import (
 // in dir.
 func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, error) {
 	c := &cluster{cfg: cfg, dir: dir}
-	defer c.stop()
+	defer c.stopNodes()
 	screen := newScreen(out, c)
 	defer screen.close()
-	kills, err := c.script(ctx, screen)
+	kills, err := c.playStory(ctx, screen)
 	screen.close()
 	if err != nil {
 		if context.Cause(ctx) != nil {
@@ -26,12 +26,12 @@ func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, 
 		return nil, err
 	}
 	survivor := c.survivor()
-	c.stop()
+	c.stopNodes()
 	return c.verdict(kills, survivor)
 }
 
-// script is the demo's story: start, warm up, kill, let the survivor serve.
-func (c *cluster) script(ctx context.Context, screen *screen) ([]kill, error) {
+// playStory is the demo's story: start, warm up, kill, let the survivor serve.
+func (c *cluster) playStory(ctx context.Context, screen *screen) ([]kill, error) {
 	if err := c.start(ctx); err != nil {
 		return nil, err
 	}

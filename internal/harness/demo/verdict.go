@@ -61,13 +61,13 @@ func (c *cluster) verdict(kills []kill, survivor harness.Report) (*Verdict, erro
 		}
 		v.failovers = append(v.failovers, history.Failovers(records, killed, k.at, until))
 	}
-	v.count(records, killed, c.cfg.Counters)
+	v.countRecords(records, killed, c.cfg.Counters)
 	var err error
 	v.shards, err = usedShards(c.cfg)
 	return v, err
 }
 
-func (v *Verdict) count(records []history.Record, killed map[uint64]bool, counters int) {
+func (v *Verdict) countRecords(records []history.Record, killed map[uint64]bool, counters int) {
 	last := v.kills[len(v.kills)-1].at
 	served := map[uint32]bool{}
 	var asked, answered, failed uint64

@@ -120,7 +120,7 @@ func TestTalliesComeFromTheRecords(t *testing.T) {
 		{Op: history.Answered, Node: killed, Entity: 2, Start: 21 * second},
 		{Op: history.Failed, Node: survivor, Entity: 2},
 	}
-	v.count(records, map[uint64]bool{killed: true}, 3)
+	v.countRecords(records, map[uint64]bool{killed: true}, 3)
 	if !slices.Equal(v.unserved, []uint32{1, 2}) {
 		t.Errorf("the survivor had no answer from %v, want 1 and 2", v.unserved)
 	}

@@ -86,7 +86,7 @@ func (in *Injector) restartInASecond(ctx context.Context, r *Round) error {
 	<-p.Gone
 	last, _ := p.Snapshot()
 	in.Fleet.Now[i], in.Fleet.Ahead[i] = nil, d
-	if err := in.fill(ctx, i, last.Listen); err != nil {
+	if err := in.fillPlace(ctx, i, last.Listen); err != nil {
 		return err
 	}
 	if err := in.Fleet.Settle(ctx); err != nil {
@@ -140,7 +140,7 @@ func (in *Injector) restartAll(ctx context.Context, r *Round) error {
 		f.Now[i], f.Ahead[i] = nil, offsets[i]
 	}
 	for i, at := range f.List {
-		if err := in.fill(ctx, i, at); err != nil {
+		if err := in.fillPlace(ctx, i, at); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func (in *Injector) playDisk(ctx context.Context, r *Round) error {
 		<-p.Gone
 		f.Now[i] = nil
 		last, _ := p.Snapshot()
-		if err := in.fill(ctx, i, last.Listen); err != nil {
+		if err := in.fillPlace(ctx, i, last.Listen); err != nil {
 			return err
 		}
 	}

@@ -230,7 +230,7 @@ func TestTheLeaderIsTheOldest(t *testing.T) {
 func TestAProcessThatEndsByItselfFailsTheRound(t *testing.T) {
 	in := newInjector(t, 2, 1, nil)
 	taken := reports(in.Fleet.Now[0]).Listen
-	_, err := in.deal(t.Context(), Kill, func(_ context.Context, in *Injector, _ *Round) error { return in.fill(t.Context(), 1, taken) })
+	_, err := in.deal(t.Context(), Kill, func(_ context.Context, in *Injector, _ *Round) error { return in.fillPlace(t.Context(), 1, taken) })
 	if err == nil || !strings.Contains(err.Error(), "node b ended") || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a process whose address is taken: %v, want its name and its log", err)
 	}

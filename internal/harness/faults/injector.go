@@ -26,8 +26,8 @@ func (in *Injector) deal(ctx context.Context, kind Kind, fault func(context.Cont
 	return &in.Rounds[len(in.Rounds)-1], err
 }
 
-// fill starts a process at an empty place and waits until it listens.
-func (in *Injector) fill(ctx context.Context, i int, listen string) error {
+// fillPlace starts a process at an empty place and waits until it listens.
+func (in *Injector) fillPlace(ctx context.Context, i int, listen string) error {
 	p, err := in.Fleet.Start(i, listen)
 	if err != nil {
 		return err

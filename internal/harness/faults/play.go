@@ -12,7 +12,7 @@ func (in *Injector) Play(ctx context.Context, kind Kind) (*Round, error) {
 func (in *Injector) Renew(ctx context.Context, place int, inPlace bool) (*Round, error) {
 	return in.deal(ctx, Restart, func(ctx context.Context, in *Injector, r *Round) error {
 		if inPlace {
-			return in.replace(ctx, r, place)
+			return in.replaceProcess(ctx, r, place)
 		}
 		return in.overtake(ctx, r, place)
 	})
@@ -38,7 +38,7 @@ var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	Disk:    func(ctx context.Context, in *Injector, r *Round) error { return in.playDisk(ctx, r) },
 	Freeze:  func(ctx context.Context, in *Injector, r *Round) error { return in.hold(ctx, r, heldMax) },
 	Drain: func(ctx context.Context, in *Injector, r *Round) error {
-		return in.drain(ctx, r, in.Rng.IntN(in.Fleet.Size()))
+		return in.drainProcess(ctx, r, in.Rng.IntN(in.Fleet.Size()))
 	},
 	Restart: func(ctx context.Context, in *Injector, r *Round) error {
 		return in.restart(ctx, r, in.Rng.IntN(in.Fleet.Size()))

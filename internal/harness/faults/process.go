@@ -42,7 +42,7 @@ func (in *Injector) kill(ctx context.Context, r *Round, n int) error {
 		if again {
 			at = listen[i]
 		}
-		if err := in.fill(ctx, i, at); err != nil {
+		if err := in.fillPlace(ctx, i, at); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 )
 
-// drain takes a process out by its HTTP API, ends it, and starts another.
-func (in *Injector) drain(ctx context.Context, r *Round, i int) error {
+// drainProcess takes a process out by its HTTP API, ends it, and starts another.
+func (in *Injector) drainProcess(ctx context.Context, r *Round, i int) error {
 	p := in.Fleet.Now[i]
 	r.hurts(p)
 	last, _ := p.Snapshot()
@@ -28,7 +28,7 @@ func (in *Injector) drain(ctx context.Context, r *Round, i int) error {
 	if err := in.Fleet.Settle(ctx); err != nil {
 		return err
 	}
-	if err := in.fill(ctx, i, in.Fleet.AnyPort(i)); err != nil {
+	if err := in.fillPlace(ctx, i, in.Fleet.AnyPort(i)); err != nil {
 		return err
 	}
 	return in.Fleet.Settle(ctx)
@@ -44,7 +44,7 @@ func (in *Injector) restart(ctx context.Context, r *Round, i int) error {
 	}
 	r.DrainMS = float64(clock.Boot().Now().Sub(r.From).Microseconds()) / 1000
 	r.TookEffect = true
-	if err := in.fill(ctx, i, last.Listen); err != nil {
+	if err := in.fillPlace(ctx, i, last.Listen); err != nil {
 		return err
 	}
 	return in.Fleet.Settle(ctx)
@@ -75,15 +75,15 @@ func (in *Injector) restartMany(ctx context.Context, r *Round, places []int) err
 	r.DrainMS = float64(clock.Boot().Now().Sub(r.From).Microseconds()) / 1000
 	r.TookEffect = true
 	for _, i := range places {
-		if err := in.fill(ctx, i, listen[i]); err != nil {
+		if err := in.fillPlace(ctx, i, listen[i]); err != nil {
 			return err
 		}
 	}
 	return in.Fleet.Settle(ctx)
 }
 
-// replace ends a process, and waits until the next one at its address is ready.
-func (in *Injector) replace(ctx context.Context, r *Round, i int) error {
+// replaceProcess ends a process, and waits until the next one at its address is ready.
+func (in *Injector) replaceProcess(ctx context.Context, r *Round, i int) error {
 	if err := in.restart(ctx, r, i); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (in *Injector) replace(ctx context.Context, r *Round, i int) error {
 func (in *Injector) overtake(ctx context.Context, r *Round, i int) error {
 	old := in.Fleet.Now[i]
 	r.hurts(old)
-	if err := in.fill(ctx, i, in.Fleet.AnyPort(i)); err != nil {
+	if err := in.fillPlace(ctx, i, in.Fleet.AnyPort(i)); err != nil {
 		return err
 	}
 	next := in.Fleet.Now[i]

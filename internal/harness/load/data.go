@@ -54,7 +54,7 @@ const (
 	readBackMax = 1000
 )
 
-func (l *Data) register(i int) ddata.Key[ddata.LWWRegister[uint64], *ddata.LWWRegisterTx[uint64]] {
+func (l *Data) registerKey(i int) ddata.Key[ddata.LWWRegister[uint64], *ddata.LWWRegisterTx[uint64]] {
 	if l.Durable {
 		return ddata.LWWRegisterKey[uint64](fmt.Sprintf("%sregister-%d", DurablePrefix, i))
 	}
@@ -88,11 +88,11 @@ func (l *Data) useRegister(ctx context.Context, i int) {
 		if harness.Pause(ctx, round-(since+round)%round) != nil || l.Leaving() {
 			return
 		}
-		l.write(ctx, i)
+		l.writeRegister(ctx, i)
 		if harness.Pause(ctx, rand.N(registerEvery)) != nil || l.Leaving() {
 			return
 		}
-		l.read(ctx, i)
+		l.readRegister(ctx, i)
 	}
 }
 
@@ -111,20 +111,20 @@ func (l *Data) request(ctx context.Context, r *history.Record, f func(context.Co
 	}
 }
 
-func (l *Data) write(ctx context.Context, i int) {
+func (l *Data) writeRegister(ctx context.Context, i int) {
 	value := l.Process<<32 | l.values.Add(1)
 	l.request(ctx, &history.Record{Op: history.Wrote, Entity: uint32(i), Value: value}, func(ctx context.Context) error {
-		return ddata.Update(ctx, l.Data, l.register(i), ddata.Majority, func(r *ddata.LWWRegisterTx[uint64]) error {
+		return ddata.Update(ctx, l.Data, l.registerKey(i), ddata.Majority, func(r *ddata.LWWRegisterTx[uint64]) error {
 			r.Set(value)
 			return nil
 		})
 	})
 }
 
-func (l *Data) read(ctx context.Context, i int) {
+func (l *Data) readRegister(ctx context.Context, i int) {
 	r := history.Record{Op: history.Seen, Entity: uint32(i)}
 	l.request(ctx, &r, func(ctx context.Context) error {
-		got, err := ddata.Get(ctx, l.Data, l.register(i), ddata.Majority)
+		got, err := ddata.Get(ctx, l.Data, l.registerKey(i), ddata.Majority)
 		r.Value, _ = got.Value()
 		return err
 	})

@@ -36,7 +36,7 @@ func (a *api) handler() http.Handler {
 	mux.HandleFunc("POST /v1/counters/{id}/ask", a.ask)
 	mux.HandleFunc("POST /v1/counters/{id}/tell", a.tell)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{Registry: a.registry}))
-	mux.HandleFunc("POST /drain", a.drain)
+	mux.HandleFunc("POST /drain", a.handleDrain)
 	mux.Handle("GET /data/", http.StripPrefix("/data", a.node.DataHandler()))
 	mux.Handle("/", a.node.Handler()) // healthz, readyz, status
 	return mux
@@ -71,10 +71,10 @@ func (a *api) tell(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusAccepted, struct{}{})
 }
 
-// drain takes the node out of its cluster and answers when the node has left.
+// handleDrain takes the node out of its cluster and answers when the node has left.
 // The process keeps running and is not ready. The operator ends it, or the supervisor that
 // watches /readyz does.
-func (a *api) drain(w http.ResponseWriter, r *http.Request) {
+func (a *api) handleDrain(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	// Either may fail only on a connection that is gone.
 	_ = http.NewResponseController(w).SetReadDeadline(began.Add(drainMax))

@@ -167,10 +167,10 @@ func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error 
 	}()
 	s.printStats(ctx, stdout)
 	<-loaded
-	return s.stop(stdout)
+	return s.shutDownNode(stdout)
 }
 
-func (s *server) stop(stdout io.Writer) error {
+func (s *server) shutDownNode(stdout io.Writer) error {
 	again, unhook := s.cfg.Force()
 	defer unhook()
 	stop, cancel := context.WithTimeout(again, s.cfg.LameDuck+harness.StopPatience)
