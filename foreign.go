@@ -42,7 +42,7 @@ func (s *stack) dissolve() {
 
 // contested returns the other clusters of the same name with which this node's cluster is
 // in contest.
-func (s *stack) contested() []gossip.Foreign {
+func (s *stack) contested() []gossip.Contest {
 	if v := s.gossip.View(); v != nil {
 		return v.Foreign
 	}

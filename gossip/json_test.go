@@ -17,7 +17,7 @@ func TestAViewSurvivesJSON(t *testing.T) {
 	v.Members[1].Roles, v.Members[1].AppVersion = []string{"web"}, "v2"
 	v.Forks = []gossip.Fork{{From: v.Epoch, To: v.Epoch + 1, Kept: 1, By: 2}}
 	v.Standing = gossip.Standing{Size: 2, Peak: 3, Birth: v.Epoch}
-	v.Foreign = []gossip.Foreign{{Cluster: 1<<63 | 5, Verdict: gossip.VerdictYields, Nodes: []gossip.Node{{ID: 1<<63 | 9, Name: "x", Addr: "x:1"}}}}
+	v.Foreign = []gossip.Contest{{Cluster: 1<<63 | 5, Verdict: gossip.VerdictYields, Nodes: []gossip.Node{{ID: 1<<63 | 9, Name: "x", Addr: "x:1"}}}}
 	v.Out = []gossip.Departure{{ID: 9, Cause: gossip.CauseDead, Evidence: "refused"}}
 	text, err := json.Marshal(v)
 	if err != nil {

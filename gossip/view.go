@@ -180,7 +180,7 @@ type View struct {
 	// tokens that another cluster or lineage has issued. 0 sets no bound.
 	TokensFrom uint32 `json:"tokens_from,omitempty"`
 	// Foreign lists the contests with other clusters of the same name, sorted by cluster.
-	Foreign []Foreign `json:"foreign,omitempty"`
+	Foreign []Contest `json:"foreign,omitempty"`
 	// Out lists the members of the previous view that this one leaves out, and why.
 	Out []Departure `json:"out,omitempty"`
 }
@@ -304,8 +304,8 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return fmt.Errorf("view: unknown verdict %q", text)
 }
 
-// Foreign is an open contest with another cluster of the same name.
-type Foreign struct {
+// Contest is an open contest with another cluster of the same name.
+type Contest struct {
 	Cluster uint64  `json:"cluster,string"`
 	Verdict Verdict `json:"verdict"`
 	// Nodes are some of the other cluster's members, with id, name and address only.
@@ -313,7 +313,7 @@ type Foreign struct {
 }
 
 // Contest returns the view's contest with a cluster, nil if there is none.
-func (v *View) Contest(cluster uint64) *Foreign {
+func (v *View) Contest(cluster uint64) *Contest {
 	if v == nil {
 		return nil
 	}
@@ -326,7 +326,7 @@ func (v *View) Contest(cluster uint64) *Foreign {
 }
 
 // Yields returns the contest in which the view's cluster has yielded, nil if in none.
-func (v *View) Yields() *Foreign {
+func (v *View) Yields() *Contest {
 	if v == nil {
 		return nil
 	}

@@ -41,7 +41,7 @@ func TestAssertionsOfViewsCanFail(t *testing.T) {
 	assert.MustBreak(t, "G6", func() { o.assertTakeover(without(c, 3, gossip.TakeoverEpoch(o.generation+1))) })
 	assert.MustBreak(t, "G2", func() { o.assertTakeover(c.view) })
 	es := o.foreign
-	es.view.Foreign = []gossip.Foreign{{Cluster: 7, Verdict: gossip.VerdictStands}}
+	es.view.Foreign = []gossip.Contest{{Cluster: 7, Verdict: gossip.VerdictStands}}
 	es.met = map[uint64]*encounter{}
 	es.met[7] = &encounter{newest: &Encounter{Generation: c.view.Epoch.Generation()}}
 	assert.MustBreak(t, "G1", func() { es.assertAbove(without(c, 0, c.view.Epoch)) })

@@ -18,7 +18,7 @@ func sampleView() *gossip.View {
 			{Node: gossip.Node{ID: 3}, Status: gossip.Leaving},
 		},
 		Forks: []gossip.Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: gossip.Standing{Size: 3, Peak: 5, Birth: gossip.FirstEpoch(1)}, TokensFrom: 12, Origin: 1 << 63,
-		Foreign: []gossip.Foreign{{Cluster: 8, Verdict: gossip.VerdictStands, Nodes: []gossip.Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: gossip.VerdictYields}},
+		Foreign: []gossip.Contest{{Cluster: 8, Verdict: gossip.VerdictStands, Nodes: []gossip.Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: gossip.VerdictYields}},
 		Out:     []gossip.Departure{{ID: 8, Cause: gossip.CauseDead, Evidence: "refused"}, {ID: 9, Cause: gossip.CauseLeft}},
 	}
 }
@@ -68,7 +68,7 @@ func TestViewsThatCannotBe(t *testing.T) {
 		"no epoch":           func(v *gossip.View) { v.Epoch = 0 },
 		"an unknown verdict": func(v *gossip.View) { v.Foreign[0].Verdict = 9 },
 		"no verdict":         func(v *gossip.View) { v.Foreign[0].Verdict = 0 },
-		"too many contests":  func(v *gossip.View) { v.Foreign = make([]gossip.Foreign, foreignMax+1) },
+		"too many contests":  func(v *gossip.View) { v.Foreign = make([]gossip.Contest, foreignMax+1) },
 		"too many voters":    func(v *gossip.View) { v.Standing.Peak = membersMax + 1 },
 		"an unknown cause":   func(v *gossip.View) { v.Out[0].Cause = gossip.CauseAssumed + 1 },
 		"a long evidence":    func(v *gossip.View) { v.Out[0].Evidence = strings.Repeat("x", evidenceBytesMax+1) },

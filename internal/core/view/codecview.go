@@ -131,7 +131,7 @@ func codeVerdict(v *gossip.Verdict, c *wire.Coder) {
 	wire.Bounded(c, "verdict", v, uint64(gossip.VerdictYields))
 }
 
-func codeForeign(f *gossip.Foreign, c *wire.Coder) {
+func codeForeign(f *gossip.Contest, c *wire.Coder) {
 	wire.U64(c, &f.Cluster)
 	codeVerdict(&f.Verdict, c)
 	codeNodes(&f.Nodes, c)

@@ -304,7 +304,7 @@ func (es *encounters) leaveContest(e *encounter) {
 
 // foreignNext returns the contests of the next view, whether they differ from those of
 // the present one, and whether the next view needs a generation above all that were met.
-func (es *encounters) foreignNext() (list []gossip.Foreign, changed, above bool) {
+func (es *encounters) foreignNext() (list []gossip.Contest, changed, above bool) {
 	quiet := len(es.met) == 0 && len(es.view.Foreign) == 0 && es.least <= es.view.Epoch.Generation()
 	if quiet || !es.mayRule() {
 		return es.view.Foreign, false, false
@@ -331,9 +331,9 @@ func (es *encounters) foreignNext() (list []gossip.Foreign, changed, above bool)
 		if yields || es.view.Contest(id) != nil || !e.heardRecently(es.env) || e.ending != "" || len(list) >= foreignMax {
 			continue
 		}
-		list, changed = append(list, gossip.Foreign{Cluster: id, Verdict: gossip.VerdictContested, Nodes: contactsOf(e)}), true
+		list, changed = append(list, gossip.Contest{Cluster: id, Verdict: gossip.VerdictContested, Nodes: contactsOf(e)}), true
 	}
-	slices.SortFunc(list, func(a, b gossip.Foreign) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(list, func(a, b gossip.Contest) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return list, changed, above
 }
 
@@ -349,7 +349,7 @@ func contactsOf(e *encounter) []gossip.Node {
 }
 
 // nextVerdict returns the next verdict of an open contest, or 0 to end it.
-func (es *encounters) nextVerdict(f *gossip.Foreign) gossip.Verdict {
+func (es *encounters) nextVerdict(f *gossip.Contest) gossip.Verdict {
 	e := es.met[f.Cluster]
 	if e == nil {
 		return f.Verdict

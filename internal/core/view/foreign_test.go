@@ -153,7 +153,7 @@ func (s *clusters) judge(n *simNode, v *gossip.View) {
 }
 
 // lineageMet returns the lineage of another cluster that the listed nodes belong to.
-func (s *clusters) lineageMet(f *gossip.Foreign) lineageID {
+func (s *clusters) lineageMet(f *gossip.Contest) lineageID {
 	for _, listed := range f.Nodes {
 		if n := s.w.nodes[listed.ID]; n != nil {
 			if v := n.core.View(); v != nil && v.Cluster == f.Cluster {
@@ -165,7 +165,7 @@ func (s *clusters) lineageMet(f *gossip.Foreign) lineageID {
 }
 
 // restart ends an incarnation and starts the next one, as package gossip does.
-func (s *clusters) restart(n *simNode, v *gossip.View, f *gossip.Foreign) {
+func (s *clusters) restart(n *simNode, v *gossip.View, f *gossip.Contest) {
 	w := s.w
 	w.kill(30*time.Millisecond, n.id)
 	id := s.nextID
