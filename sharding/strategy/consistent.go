@@ -150,7 +150,7 @@ func (h *ConsistentHashing) assign(shards int) {
 	h.ring = make([]point, 0, virtual*len(h.names))
 	for i, name := range h.names {
 		for v := range virtual {
-			h.ring = append(h.ring, point{hash(name, uint64(v)), i})
+			h.ring = append(h.ring, point{hashPoint(name, uint64(v)), i})
 		}
 	}
 	slices.SortFunc(h.ring, func(a, b point) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place)) })
@@ -171,14 +171,14 @@ func (h *ConsistentHashing) assign(shards int) {
 // behind returns the index of the first point behind a shard's own, which may be one
 // round further.
 func (h *ConsistentHashing) behind(shard ShardID) int {
-	at, _ := slices.BinarySearchFunc(h.ring, hash("", uint64(shard)), func(p point, t uint64) int { return cmp.Compare(p.at, t) })
+	at, _ := slices.BinarySearchFunc(h.ring, hashPoint("", uint64(shard)), func(p point, t uint64) int { return cmp.Compare(p.at, t) })
 	return at
 }
 
-// hash is FNV-1a over the name and the number, with the finalizer of SplitMix64,
+// hashPoint is FNV-1a over the name and the number, with the finalizer of SplitMix64,
 // without which short inputs lie close together. It never changes: all nodes of
 // all releases must agree on the ring.
-func hash(name string, n uint64) uint64 {
+func hashPoint(name string, n uint64) uint64 {
 	x := uint64(14695981039346656037)
 	for i := range len(name) {
 		x = (x ^ uint64(name[i])) * 1099511628211

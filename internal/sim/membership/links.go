@@ -78,13 +78,13 @@ func (l *links) setMembers(v *gossip.View) {
 		if id := v.Members[i].ID; id != l.p.ID() {
 			x := l.peer(id)
 			x.member = true
-			l.dial(id, x)
+			l.dialPeer(id, x)
 			l.conclude(id, x)
 		}
 	}
 }
 
-func (l *links) dial(id gossip.NodeID, x *link) {
+func (l *links) dialPeer(id gossip.NodeID, x *link) {
 	if !x.final && l.p.Net.Dial(id) {
 		if !x.up && x.lostAt == virtual.Never {
 			x.lostAt = l.p.Run.Now()
@@ -112,7 +112,7 @@ func (l *links) tend() {
 		if !x.member || x.up {
 			continue
 		}
-		l.dial(id, x)
+		l.dialPeer(id, x)
 		l.conclude(id, x)
 		if l.p.Run.Now().Sub(x.lostAt) >= unreachableAfter {
 			down = append(down, id)
