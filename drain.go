@@ -81,7 +81,7 @@ func (n *Node) runDrain(ctx context.Context, d *drainage, s *stack) {
 	defer d.cancel()
 	if s != nil {
 		d.err = s.leave(ctx, n.cfg.LameDuck)
-		s.end(gossip.Removed{})
+		s.markEnded(gossip.Removed{})
 	}
 	n.registry.Close()
 }
@@ -180,8 +180,8 @@ func (n *Node) unready() string {
 		return "closed"
 	case s == nil:
 		return n.outage.inWords()
-	case s.unfit.Load() != nil:
-		return s.unfit.Load().inWords()
+	case s.fileConflict.Load() != nil:
+		return s.fileConflict.Load().inWords()
 	case !s.viewed.Load():
 		return n.outage.inWords()
 	case !s.gossip.LeaseValid():

@@ -204,14 +204,14 @@ func (n *Node) supervise(s *stack) {
 		began := time.Now()
 		select {
 		case <-n.quit:
-			n.left = s.close()
+			n.left = s.closeLayers()
 			return
 		case <-s.over:
 		}
 		final := n.cfg.RejoinAfter < 0
 		n.outage.endIncarnation(s.explainEnd(nil), final)
 		n.stack.CompareAndSwap(s, nil)
-		n.left = s.close()
+		n.left = s.closeLayers()
 		if err := s.changeFiles(); err != nil {
 			n.outage.endIncarnation(s.explainEnd(err), final)
 		}
@@ -247,7 +247,7 @@ func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool)
 		}
 		n.cfg.Logger.Info("joining again as a new incarnation", "node", s.gossip.Self().ID, "former", old.gossip.Self().ID)
 		if !n.adoptNext(s) {
-			n.left = s.close()
+			n.left = s.closeLayers()
 			return nil, false
 		}
 		return s, true

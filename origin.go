@@ -75,15 +75,15 @@ const leavePatience = 5 * time.Second
 // incarnation either starts with its files set aside, or makes the cluster open a higher
 // generation.
 func (s *stack) fits(v *gossip.View) bool {
-	if s.unfit.Load() != nil {
+	if s.fileConflict.Load() != nil {
 		return false
 	}
 	n := s.node
 	switch {
 	case n.origin.of != 0 && n.origin.of != v.Origin && len(n.files) > 0:
-		s.unfit.Store(&unfit{origin: v.Origin})
+		s.fileConflict.Store(&fileConflict{origin: v.Origin})
 	case n.generation.certain() > v.Epoch.Generation():
-		s.unfit.Store(&unfit{higher: true})
+		s.fileConflict.Store(&fileConflict{higher: true})
 		n.cfg.Logger.Warn("the generation file of this node is ahead of the cluster: the cluster opens a generation above the file's, and all shards get new tokens; no action is needed",
 			"node", s.gossip.Self().Name, "generation", v.Epoch.Generation(), "known", n.generation.certain())
 	default:
@@ -97,7 +97,7 @@ func (s *stack) fits(v *gossip.View) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 		defer cancel()
 		_ = s.gossip.Leave(ctx) // Removed reports the end, as for any incarnation
-		s.end(gossip.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
+		s.markEnded(gossip.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
 	}()
 	return false
 }
@@ -105,8 +105,8 @@ func (s *stack) fits(v *gossip.View) bool {
 // changeFiles sets the files of durable keys aside if they belong to another cluster than
 // the one that admitted the ended incarnation. If it fails, the next incarnation stays out.
 func (s *stack) changeFiles() error {
-	u := s.unfit.Load()
-	if u == nil || u.origin == 0 {
+	c := s.fileConflict.Load()
+	if c == nil || c.origin == 0 {
 		return nil
 	}
 	n := s.node
@@ -120,7 +120,7 @@ func (s *stack) changeFiles() error {
 		n.outage.addCopy(path)
 		n.cfg.Logger.Error("set aside the durable keys of another cluster of this name: they are not merged; check whether the copy is needed", "role", role, "copy", path)
 	}
-	err := n.origin.change(u.origin)
+	err := n.origin.change(c.origin)
 	if err != nil {
 		n.cfg.Logger.Error("cannot write the origin file: the node stays out of the cluster and retries; check the disk", "file", n.origin.path, "err", err)
 	}

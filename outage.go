@@ -58,27 +58,27 @@ func (o *outage) inWords() string {
 // explainEnd returns why the incarnation has ended. changed is the error of setting aside
 // the files of another cluster, nil if there is none.
 func (s *stack) explainEnd(changed error) string {
-	switch u := s.unfit.Load(); {
-	case u != nil && changed != nil:
-		return u.inWords() + ", and cannot be set aside: " + changed.Error()
-	case u != nil:
-		return u.inWords()
+	switch c := s.fileConflict.Load(); {
+	case c != nil && changed != nil:
+		return c.inWords() + ", and cannot be set aside: " + changed.Error()
+	case c != nil:
+		return c.inWords()
 	case s.heir.Load() != nil:
 		return "its cluster has yielded to another one of its name"
 	}
 	return s.removed.Reason
 }
 
-// unfit is the reason why an incarnation leaves the cluster that has just admitted it.
-type unfit struct {
+// fileConflict is the reason why an incarnation leaves the cluster that has just admitted it.
+type fileConflict struct {
 	// origin is the cluster's origin if it differs from that of this node's files, else 0.
 	origin uint64
 	// higher is set if this node's file names a higher generation than the cluster has.
 	higher bool
 }
 
-func (u *unfit) inWords() string {
-	if u.higher {
+func (c *fileConflict) inWords() string {
+	if c.higher {
 		return "its generation file is ahead of the cluster, which opens a generation above it"
 	}
 	return "its files of durable keys are of another cluster of this name: they are set aside, and it joins without them"

@@ -36,9 +36,9 @@ type stack struct {
 	// viewed is set once the layers above gossip have their first view.
 	viewed atomic.Bool
 
-	// unfit is the reason why this incarnation leaves the cluster that has admitted it, nil
-	// if it stays.
-	unfit atomic.Pointer[unfit]
+	// fileConflict is the reason why this incarnation leaves the cluster that has admitted
+	// it, nil if it stays.
+	fileConflict atomic.Pointer[fileConflict]
 
 	// heir is the contest in which this cluster has yielded.
 	heir atomic.Pointer[gossip.ForeignCluster]
@@ -83,7 +83,7 @@ func startStack(ctx context.Context, n *Node, cfg membership.Config) (*stack, er
 		return nil, err
 	}
 	if err = s.startUpper(); err != nil {
-		s.close()
+		s.closeLayers()
 		return nil, err
 	}
 	up.Store(true)
@@ -167,7 +167,7 @@ func (s *stack) event(e membership.Event) {
 	case gossip.Removed:
 		s.sharding.Abandoned()
 		s.logEnd(e)
-		s.end(e)
+		s.markEnded(e)
 	case membership.PeerUp:
 		for _, role := range s.roles() {
 			s.replicators[role].PeerUp(e.ID)
@@ -194,8 +194,8 @@ func (s *stack) event(e membership.Event) {
 	}
 }
 
-// end marks the incarnation as ended. It is idempotent.
-func (s *stack) end(r gossip.Removed) {
+// markEnded marks the incarnation as ended. It is idempotent.
+func (s *stack) markEnded(r gossip.Removed) {
 	s.overOnce.Do(func() {
 		s.removed = r
 		close(s.over)
@@ -241,7 +241,7 @@ func (s *stack) nextConfig() membership.Config {
 	if v := s.gossip.View(); v != nil {
 		cfg.Origin = v.Origin
 	}
-	if u := s.unfit.Load(); u != nil && u.higher {
+	if c := s.fileConflict.Load(); c != nil && c.higher {
 		cfg.LeastGeneration = max(cfg.LeastGeneration, cfg.MinGeneration)
 	}
 	if s.removed.Outranked {
@@ -295,9 +295,9 @@ func samePort(listen, taken string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// close ends the layers from the top down and waits for their goroutines. It returns an
+// closeLayers ends the layers from the top down and waits for their goroutines. It returns an
 // error that names the handlers that ignored the end of their Contexts.
-func (s *stack) close() (left error) {
+func (s *stack) closeLayers() (left error) {
 	if s.cancel != nil {
 		s.cancel()
 	}
