@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"math"
 	"net"
-	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
@@ -108,123 +107,113 @@ func decodePrelude(b []byte) (version int, bodyBytes int, err error) {
 	return version, int(n), nil
 }
 
-func appendIdentity(b []byte, id *identity) []byte {
-	b = wire.AppendString(b, id.cluster)
-	b = wire.AppendU64(b, uint64(id.ID))
-	b = wire.AppendString(b, id.Name)
-	b = wire.AppendString(b, id.Addr)
-	b = wire.AppendUvarint(b, uint64(len(id.settings)))
-	for _, name := range slices.Sorted(maps.Keys(id.settings)) {
-		b = wire.AppendString(b, name)
-		b = wire.AppendString(b, id.settings[name])
+func (id *identity) codeFields(c *wire.Coder) {
+	c.String("cluster", &id.cluster, nameBytesMax)
+	wire.U64(c, &id.ID)
+	c.String("name", &id.Name, nameBytesMax)
+	c.String("address", &id.Addr, addrBytesMax)
+	c.StringMap("settings", &id.settings, settingsMax, settingNameMax, settingValueMax)
+	c.Bytes("key", &id.proof.key, keyBytesMax)
+	c.Bytes("signature", &id.proof.signature, keyBytesMax)
+	if _, nameless := id.settings[""]; nameless {
+		c.Fail(errNameless)
 	}
-	b = wire.AppendString(b, string(id.proof.key))
-	return wire.AppendString(b, string(id.proof.signature))
+	if id.ID == 0 {
+		c.Fail(errNoNodeID)
+	}
 }
 
-func readIdentity(r *wire.Reader) identity {
-	var id identity
-	id.cluster = r.String("cluster", nameBytesMax)
-	id.ID = gossip.NodeID(r.U64())
-	id.Name = r.String("name", nameBytesMax)
-	id.Addr = r.String("address", addrBytesMax)
-	n := r.Count("settings", 2)
-	if n > settingsMax {
-		r.Fail(&wire.LimitError{Field: "settings", Declared: uint64(n), Max: settingsMax})
-		return id
+func (h *hello) codeFields(c *wire.Coder) {
+	h.identity.codeFields(c)
+	wire.Byte(c, "purpose", &h.purpose, purposeStream)
+	wire.U64(c, &h.process)
+	wire.Uvarint(c, &h.incarnation)
+	wire.Uvarint(c, &h.number)
+	wire.U64(c, &h.want)
+	if p := h.purpose; p >= purpose(classes) && p < purposeProbe {
+		c.Fail(&wire.LimitError{Field: "purpose", Declared: uint64(p), Max: uint64(classes) - 1})
 	}
-	id.settings = make(map[string]string, n)
-	last := ""
-	for range n {
-		name := r.String("setting name", settingNameMax)
-		value := r.String("setting value", settingValueMax)
-		if name <= last { // sorted, so equal identities have equal bytes
-			r.Fail(errUnsorted)
-			return id
-		}
-		id.settings[name], last = value, name
+}
+
+// codeFields codes an answer without the checksum, which a refusal does not have: nodes of
+// all versions must read it.
+func (a *answer) codeFields(c *wire.Coder) {
+	wire.Byte(c, "verdict", &a.verdict, verdictRefused)
+	switch a.verdict {
+	case verdictRefused:
+		wire.Byte(c, "code", &a.refusal.code, math.MaxUint8)
+		c.Text("reason", &a.refusal.reason, reasonBytesMax)
+	case verdictWelcome, verdictOther:
+		a.identity.codeFields(c)
+	default:
+		c.Fail(&wire.LimitError{Field: "verdict", Declared: uint64(a.verdict), Max: uint64(verdictRefused)})
 	}
-	id.proof.key = []byte(r.String("key", keyBytesMax))
-	id.proof.signature = []byte(r.String("signature", keyBytesMax))
-	if id.ID == 0 {
-		r.Fail(errNoNodeID)
-	}
-	return id
 }
 
 // errSum: a hello or an answer was corrupted in transit.
 var errSum = errors.New("transport: the checksum does not fit")
 
+// sumBytes is the length of the checksum that ends a body.
+const sumBytes = 8
+
 // appendSum appends the checksum of a body.
 func appendSum(body []byte) []byte { return wire.AppendU64(body, xxh3.Hash(body)) }
 
-// readSum reads the checksum, which ends the body.
-func readSum(r *wire.Reader, body []byte) {
-	if sum := r.U64(); len(body) < 8 || sum != xxh3.Hash(body[:len(body)-8]) {
-		r.Fail(errSum)
+// decodeSummed decodes a body that ends with its checksum.
+func decodeSummed(body []byte, fields func(*wire.Coder)) error {
+	if len(body) < sumBytes {
+		return wire.ErrTruncated
 	}
+	summed, sum := body[:len(body)-sumBytes], body[len(body)-sumBytes:]
+	c := wire.NewDecoder(summed)
+	fields(c)
+	if err := c.Done(); err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint64(sum) != xxh3.Hash(summed) {
+		return errSum
+	}
+	return nil
 }
 
 // appendHello appends h with its prelude.
 func appendHello(b []byte, h *hello) []byte {
-	body := appendIdentity(nil, &h.identity)
-	body = append(body, byte(h.purpose))
-	body = wire.AppendU64(body, h.process)
-	body = wire.AppendUvarint(body, h.incarnation)
-	body = wire.AppendUvarint(body, h.number)
-	body = appendSum(wire.AppendU64(body, uint64(h.want)))
+	c := wire.NewEncoder(nil)
+	h.codeFields(c)
+	body := appendSum(c.Encoded())
 	return append(appendPrelude(b, len(body)), body...)
 }
 
-// decodeHello decodes the body of a hello.
+// decodeHello decodes the body of a hello, which the hello keeps.
 func decodeHello(body []byte) (*hello, error) {
-	r := wire.NewReader(body)
-	h := &hello{identity: readIdentity(r)}
-	h.purpose = purpose(r.Byte())
-	h.process = r.U64()
-	h.incarnation = r.Uvarint()
-	h.number = r.Uvarint()
-	h.want = gossip.NodeID(r.U64())
-	readSum(r, body)
-	if p := h.purpose; p >= purpose(classes) && p != purposeProbe && p != purposeStream {
-		r.Fail(&wire.LimitError{Field: "purpose", Declared: uint64(p), Max: uint64(classes) - 1})
-	}
-	return h, r.Done()
+	h := &hello{}
+	return h, decodeSummed(body, h.codeFields)
 }
 
 // appendAnswer appends a with its prelude.
 func appendAnswer(b []byte, a *answer) []byte {
-	body := []byte{byte(a.verdict)}
-	if a.verdict == verdictRefused {
-		reason := a.refusal.reason
-		if len(reason) > reasonBytesMax {
-			reason = reason[:reasonBytesMax]
-		}
-		body = wire.AppendString(append(body, byte(a.refusal.code)), reason)
-	} else {
-		body = appendSum(appendIdentity(body, &a.identity))
+	c := wire.NewEncoder(nil)
+	a.codeFields(c)
+	body := c.Encoded()
+	if a.verdict != verdictRefused {
+		body = appendSum(body)
 	}
 	return append(appendPrelude(b, len(body)), body...)
 }
 
-// decodeAnswer decodes the body of an answer. Of a version that is not ours only
-// a refusal can be read.
+// decodeAnswer decodes the body of an answer, which the answer keeps. Of a version that is
+// not ours only a refusal can be read.
 func decodeAnswer(version int, body []byte) (*answer, error) {
-	r := wire.NewReader(body)
-	a := &answer{verdict: verdict(r.Byte())}
-	switch {
-	case a.verdict == verdictRefused:
-		a.refusal.code = Failure(r.Byte())
-		a.refusal.reason = r.String("reason", reasonBytesMax)
-	case version != wireVersion:
-		r.Fail(fmt.Errorf("transport: wire version %d there, %d here", version, wireVersion))
-	case a.verdict == verdictWelcome || a.verdict == verdictOther:
-		a.identity = readIdentity(r)
-		readSum(r, body)
-	default:
-		r.Fail(&wire.LimitError{Field: "verdict", Declared: uint64(a.verdict), Max: uint64(verdictRefused)})
+	a := &answer{}
+	if len(body) > 0 && verdict(body[0]) == verdictRefused {
+		c := wire.NewDecoder(body)
+		a.codeFields(c)
+		return a, c.Done()
 	}
-	return a, r.Done()
+	if version != wireVersion {
+		return a, fmt.Errorf("transport: wire version %d there, %d here", version, wireVersion)
+	}
+	return a, decodeSummed(body, a.codeFields)
 }
 
 // readPreluded reads a prelude and its body, and no further byte. A stranger is cut off

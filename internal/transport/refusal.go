@@ -117,7 +117,7 @@ func quoteOrUnset(v string, set bool) string {
 var (
 	errBusy     = errors.New("transport: too many connections")
 	errNotOurs  = errors.New("transport: not the first bytes of a Peerage node")
-	errUnsorted = errors.New("transport: settings are not sorted")
+	errNameless = errors.New("transport: a setting without a name")
 	errNoNodeID = errors.New("transport: a node without NodeID")
 )
 
