@@ -92,7 +92,7 @@ func (c *Config) dataProblems() (out []Problem) {
 			add(name+"Sync", d.Sync, "must not be negative")
 		}
 		if d.Retain > 0 && d.Retain < replica.RetainMin {
-			add(name+"Retain", d.Retain, "clocks differ by minutes: at least "+replica.RetainMin.String())
+			add(name+"Retain", d.Retain, "a sixteenth of it must suffice for all nodes to agree: at least "+replica.RetainMin.String())
 		}
 		for i, e := range d.Expire {
 			switch {

@@ -27,9 +27,9 @@ type DataConfig struct {
 	// majority write waits for the disks of a majority. See replica.DurableConfig.
 	Sync time.Duration
 	// Retain is how long a node may be away without its file of durable keys being set
-	// aside. Deletions of durable keys, and of entries of LWWMaps under them, are
-	// remembered for the same time. Default: 7 days. At least 1 hour; negative means
-	// forever. See replica.DurableConfig and replica.Durable.
+	// aside. Deletions of durable keys, and of entries of LWWMaps under them, are kept for
+	// at least that time, counted while nodes run. Default: 7 days. At least 1 hour;
+	// negative means forever. See replica.DurableConfig and replica.Durable.
 	Retain time.Duration
 	// Expire deletes keys that no write has changed for a while. The longest matching
 	// prefix applies. After: 0 excepts a prefix.

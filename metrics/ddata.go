@@ -35,7 +35,7 @@ func ddataSeries() []series {
 			})
 		}, "role", "direction"),
 		c("ddata_set_aside_keys_total", "Durable keys set aside because their file was absent for too long.", func(s *figures.Replicator) float64 { return float64(s.SetAside) }),
-		c("ddata_late_horizons_total", "Durable files loaded after one that was absent for longer: their deleted keys may reappear.", func(s *figures.Replicator) float64 { return float64(s.LateHorizons) }),
+		c("ddata_late_files_total", "Durable files loaded after one that was absent for longer: their deleted keys may reappear.", func(s *figures.Replicator) float64 { return float64(s.LateFiles) }),
 		g("ddata_tombstones", "Deleted keys whose tombstone is not yet garbage-collected.", func(s *figures.Replicator) float64 { return float64(s.Tombstones) }),
 		g("ddata_retained_deletions", "Deletions of durable keys and of map entries under them, retained for durable files that may return.", func(s *figures.Replicator) float64 { return float64(s.Retained) }),
 		c("ddata_durable_errors_total", "Failed writes of the file of durable keys, and files that could not be loaded in full.", func(s *figures.Replicator) float64 { return float64(s.DurableErrors) }),

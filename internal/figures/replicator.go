@@ -55,7 +55,7 @@ type Replicator struct {
 	Unlevel        uint64 // messages rejected because their sender is at another floor
 	FloorGaps      uint64 // missed rounds of garbage collection; must stay 0
 	SetAside       uint64 // durable keys set aside because their file was absent for too long
-	LateHorizons   uint64 // files loaded after one that was absent for longer: their deleted keys may reappear
+	LateFiles      uint64 // files loaded after one that was absent for longer: their deleted keys may reappear
 	Expired        uint64 // keys that this replica deleted because they were idle
 	LimitErrors    uint64
 	QuorumErrors   uint64

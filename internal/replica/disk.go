@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ type disk struct {
 	writeAt clock.Instant
 	// stampAt is when the file next learns that it is still in use.
 	stampAt clock.Instant
+	// agreedAt is the sweep of the agreed deletions in the file, or notStored.
+	agreedAt uint64
 	// broken is why the file could not be taken in whole. Nothing is written then: it
 	// would go over what was not read.
 	broken error
@@ -54,13 +57,10 @@ func (l *loop) restore() {
 	}
 	// The file has been read once, by OpenDurable: only limits are likely to stand in
 	// the way.
-	var ended []replication.DeletionRecord
-	err := l.disk.to.readRecords(func(rec record) error {
-		ended = append(ended, rec.ended...)
-		return l.core.Restore([]replication.Item{rec.Item})
-	})
+	err := l.disk.to.readRecords(func(it replication.Item) error { return l.core.Restore([]replication.Item{it}) })
 	memory, merr := l.disk.to.memory()
-	l.core.Recall(l.r.cfg.Clock.Now(), memory, ended)
+	l.core.Recall(l.r.cfg.Clock.Now(), memory)
+	l.disk.agreedAt = memory.Sweep
 	l.disk.stampAt = l.r.cfg.Clock.Now().Add(stampEvery)
 	if err = errors.Join(err, merr); err != nil {
 		l.disk.broken = fmt.Errorf("%w: %s: not taken in whole, so nothing is written to it: %w", replicator.ErrDurable, l.disk.to.cfg.Path, err)
@@ -80,6 +80,9 @@ func (l *loop) diskFails(why error) {
 // diskRetry is the wait after a write that has failed.
 const diskRetry = warnEvery / 10
 
+// notStored is the sweep of agreed deletions that must be written anew.
+const notStored = math.MaxUint64
+
 // stampEvery is how often a file that is not written to learns that it is in use.
 const stampEvery = time.Minute
 
@@ -97,6 +100,7 @@ func (l *loop) putAside() {
 	}
 	l.r.cfg.Logger.Error("replicator: the file of durable keys was away for too long; it was set aside, and the other members fill this node; check whether the copy is needed",
 		"role", l.r.cfg.Role, "file", d.to.cfg.Path, "copy", path, "keys", l.core.Stats().SetAside)
+	d.agreedAt = notStored
 	for _, k := range l.core.KeptKeys() {
 		d.dirty[k] = struct{}{}
 	}
@@ -189,7 +193,7 @@ func (l *loop) beginBatch(now clock.Instant) {
 	if d.broken != nil {
 		return
 	}
-	var records []record
+	var items []replication.Item
 	var gone []string
 	for _, k := range slices.Sorted(maps.Keys(d.dirty)) {
 		it, ok := l.core.State(k)
@@ -197,16 +201,19 @@ func (l *loop) beginBatch(now clock.Instant) {
 			gone = append(gone, k)
 			continue
 		}
-		records = append(records, record{it, l.core.Deletions(k)})
+		items = append(items, it)
 	}
 	l.stats.DurableWrites++
 	d.number++
 	d.writing, d.dirty = d.dirty, map[string]struct{}{}
 	d.hungAt = now.Add(diskHangMax)
 	to, memory, result := *d.to, l.core.Memory(now), make(chan error, 1)
+	if memory.Sweep != d.agreedAt {
+		memory.Agreed, d.agreedAt = l.core.Agreed(), memory.Sweep
+	}
 	d.result = result
 	go func() {
-		result <- to.writeBatch(memory, records, gone...)
+		result <- to.writeBatch(memory, items, gone...)
 		l.r.post(job{call: l.collectBatch})
 	}()
 }
@@ -227,7 +234,7 @@ func (l *loop) endBatch(err error) {
 	}
 	if err != nil {
 		maps.Copy(d.dirty, d.writing)
-		d.writing = nil
+		d.writing, d.agreedAt = nil, notStored
 		l.batchFails(now, err)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -130,7 +131,7 @@ func TestDiskThatHangsHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	})
 	// What was confirmed stands in the file.
 	kept := map[string]bool{}
-	if err := d.readRecords(func(r record) error { kept[r.Key] = true; return nil }); err != nil || !kept["keep/k"] || !kept["keep/other"] || kept["memory"] {
+	if err := d.readRecords(func(it replication.Item) error { kept[it.Key] = true; return nil }); err != nil || !kept["keep/k"] || !kept["keep/other"] || kept["memory"] {
 		t.Errorf("%v %v", kept, err)
 	}
 }

@@ -38,7 +38,7 @@ type DurableConfig struct {
 	// power cut of all members at the same time loses the writes of the last 50 ms.
 	Sync time.Duration
 	// Retain is the minimum time, counted while members run, for which the deletion of a
-	// key, or of an entry of an LWWMap, is remembered. For this long a member may be away
+	// key, or of an entry of an LWWMap, is kept. For this long a member may be away
 	// and its file still be merged. The file of a member that was away for longer, while
 	// other members ran and forgot deletions, is set aside (see Durable). A longer time
 	// costs about 200 bytes for each key deleted meanwhile. Default 7 days, at least 1
@@ -49,8 +49,8 @@ type DurableConfig struct {
 	OpenWait time.Duration
 }
 
-// RetainMin is the minimum of DurableConfig.Retain, since clocks of members may differ by
-// minutes.
+// RetainMin is the minimum of DurableConfig.Retain. In a sixteenth of it, all members must
+// have time to agree on a sweep.
 const RetainMin = time.Hour
 
 // Durable is an open file of durable keys. It serves the replicators of a node's
@@ -62,11 +62,13 @@ const RetainMin = time.Hour
 // Every write stores the whole value of each changed key: use it for sets and maps of up to
 // some thousand entries. A file may come back after any time and in any cluster of its
 // owner, so its content is merged, never taken as the newest. A deleted key is therefore
-// remembered for Retain, at about 200 bytes, or until there are Limits.Tombstones of them;
+// kept for Retain, at about 200 bytes, or until there are Limits.Tombstones of them;
 // so is a deleted entry of an LWWMap. Removals inside other values cost nothing.
 //
 // A file is not merged if its node was away for so long that it may lack a deletion which
-// all other members have forgotten: no member could name the keys concerned.
+// all other members have forgotten: no member could name the keys concerned. The members
+// count the sweeps in which they forget deletions, and the file carries the number of its
+// last one, so that clocks have no part in it.
 // The file is copied to Path with ".aside-" and the time appended, an error is logged and
 // counted (Stats.SetAside, ddata_set_aside_keys_total), and the node continues, filled by
 // the other members. The copy is a file like any other: start a cluster of one on it to
@@ -86,9 +88,9 @@ var (
 	formatKey  = []byte("format")
 	ownerKey   = []byte("owner")
 	memoryKey  = []byte("memory")
-	format     = []byte("durable keys 3")
-	// unsealedFormat is that of files whose memory has no checksum.
-	unsealedFormat = []byte("durable keys 2")
+	agreedKey  = []byte("agreed")
+	format     = []byte("durable keys 4")
+	keyBucket  = []byte("keys")
 )
 
 // OpenDurable opens or creates the file, checks each of its pages, and reads all of it, in
@@ -146,7 +148,7 @@ func (d *Durable) openFile() (err error) {
 	if fresh {
 		return d.db.Update(d.found)
 	}
-	return d.db.View(func(tx *bbolt.Tx) error { return d.loadRecords(tx, func(record) error { return nil }) })
+	return d.db.View(func(tx *bbolt.Tx) error { return d.loadRecords(tx, func(replication.Item) error { return nil }) })
 }
 
 // checkFile checks the length and the pages of the file. A shared lock keeps writers away
@@ -189,16 +191,16 @@ func (d *Durable) found(tx *bbolt.Tx) error {
 }
 
 // readRecords calls f with every key that the file has.
-func (d *Durable) readRecords(f func(record) error) error {
+func (d *Durable) readRecords(f func(replication.Item) error) error {
 	return guarded(func() error { return d.db.View(func(tx *bbolt.Tx) error { return d.loadRecords(tx, f) }) })
 }
 
-func (d *Durable) loadRecords(tx *bbolt.Tx, f func(record) error) error {
-	meta, keys, ages := tx.Bucket(metaBucket), tx.Bucket(keyBucket), tx.Bucket(ageBucket)
+func (d *Durable) loadRecords(tx *bbolt.Tx, f func(replication.Item) error) error {
+	meta, keys := tx.Bucket(metaBucket), tx.Bucket(keyBucket)
 	if meta == nil || keys == nil {
 		return errors.New("not a file of durable keys")
 	}
-	if got := meta.Get(formatKey); !knownFormat(got) {
+	if got := meta.Get(formatKey); string(got) != string(format) {
 		return fmt.Errorf("of another format: %q, not %q", got, format)
 	}
 	if got := string(meta.Get(ownerKey)); got != d.cfg.Owner {
@@ -210,30 +212,12 @@ func (d *Durable) loadRecords(tx *bbolt.Tx, f func(record) error) error {
 	if err := checkNames(tx, meta); err != nil {
 		return err
 	}
-	aged := 0
-	err := keys.ForEach(func(k, v []byte) error {
-		var age []byte
-		if ages != nil {
-			age = ages.Get(k)
-		}
-		if age != nil {
-			aged++
-		}
-		rec, err := readRecord(string(k), v, age)
+	return keys.ForEach(func(k, v []byte) error {
+		it, err := readRecord(string(k), v)
 		if err != nil {
 			return &damageError{noPage, fmt.Sprintf("key %q: %v", k, err)}
 		}
-		return f(rec)
-	})
-	if err != nil || ages == nil {
-		return err
-	}
-	// A key of an age that was overwritten belongs to no record.
-	return ages.ForEach(func(k, _ []byte) error {
-		if aged--; aged < 0 {
-			return &damageError{noPage, fmt.Sprintf("there are ages of deletions without their key, up to %q", k)}
-		}
-		return nil
+		return f(it)
 	})
 }
 
@@ -248,7 +232,7 @@ func checkNames(tx *bbolt.Tx, meta *bbolt.Bucket) error {
 			return &damageError{noPage, fmt.Sprintf("unknown %s %q", what, k)}
 		}
 	}
-	bucket, entry := known("bucket", metaBucket, keyBucket, ageBucket), known("entry", formatKey, ownerKey, memoryKey)
+	bucket, entry := known("bucket", metaBucket, keyBucket), known("entry", formatKey, ownerKey, memoryKey, agreedKey)
 	return errors.Join(
 		tx.ForEach(func(k []byte, _ *bbolt.Bucket) error { return bucket(k) }),
 		meta.ForEach(func(k, _ []byte) error { return entry(k) }))
@@ -271,34 +255,28 @@ func (d *Durable) memory() (m replication.Memory, err error) {
 	return m, err
 }
 
+// readMemory reads the header, which a new file does not have yet, and the agreed
+// deletions.
 func readMemory(meta *bbolt.Bucket) (m replication.Memory, err error) {
-	b := meta.Get(memoryKey)
-	if b != nil && string(meta.Get(formatKey)) == string(format) {
-		if b, err = unsealed(string(memoryKey), b); err != nil {
-			return m, &damageError{noPage, fmt.Sprintf("entry %q: %v", memoryKey, err)}
+	part := func(name []byte, read func(*wire.Reader)) error {
+		b := meta.Get(name)
+		if b == nil {
+			return nil
 		}
+		b, err := unsealed(string(name), b)
+		if r := wire.NewReader(b); err == nil {
+			read(r)
+			err = r.Done()
+		}
+		if err != nil {
+			return &damageError{noPage, fmt.Sprintf("entry %q: %v", name, err)}
+		}
+		return nil
 	}
-	r := wire.NewReader(b)
-	if r.Left() > 0 {
-		m = replication.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), MinGeneration: r.Uvarint(), Lived: r.Uvarint()}
-	}
-	if r.Left() > 0 { // not in files from before ends of entries were forgotten
-		m.MaxForgottenStamp = r.Uvarint()
-	}
-	return m, r.Done()
-}
-
-// knownFormat reports whether this package reads a format. Files of the old one become
-// files of the new one at the next write.
-func knownFormat(got []byte) bool {
-	return string(got) == string(format) || string(got) == string(unsealedFormat)
-}
-
-func appendMemory(b []byte, m replication.Memory) []byte {
-	for _, v := range []uint64{m.Current, m.Horizon, m.MinGeneration, m.Lived, m.MaxForgottenStamp} {
-		b = wire.AppendUvarint(b, v)
-	}
-	return b
+	err = part(memoryKey, func(r *wire.Reader) {
+		m = replication.Memory{Sweep: r.Uvarint(), MinGeneration: r.Uvarint(), MaxForgottenStamp: r.Uvarint(), Ran: r.Uvarint()}
+	})
+	return m, errors.Join(err, part(agreedKey, func(r *wire.Reader) { m.Agreed = readAgreed(r) }))
 }
 
 // setAside copies the file and empties it.
@@ -312,13 +290,12 @@ func (d *Durable) setAside(now time.Time) (path string, err error) {
 			return err
 		}
 		return d.db.Update(func(tx *bbolt.Tx) error {
-			for _, name := range [][]byte{keyBucket, ageBucket} {
-				if err := tx.DeleteBucket(name); err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
-					return err
-				}
+			if err := tx.DeleteBucket(keyBucket); err != nil {
+				return err
 			}
 			_, err := tx.CreateBucket(keyBucket)
-			return errors.Join(err, tx.Bucket(metaBucket).Delete(memoryKey))
+			meta := tx.Bucket(metaBucket)
+			return errors.Join(err, meta.Delete(memoryKey), meta.Delete(agreedKey))
 		})
 	})
 	return path, err
@@ -338,8 +315,9 @@ func synced(path string) error {
 	return nil
 }
 
-// writeBatch stores records, deletes the keys in gone, and syncs the file.
-func (d *Durable) writeBatch(m replication.Memory, records []record, gone ...string) error {
+// writeBatch stores items, deletes the keys in gone, and syncs the file. The agreed
+// deletions of m stay as they are if they are nil.
+func (d *Durable) writeBatch(m replication.Memory, items []replication.Item, gone ...string) error {
 	err := guarded(func() error {
 		if d.hang != nil {
 			<-d.hang
@@ -348,17 +326,22 @@ func (d *Durable) writeBatch(m replication.Memory, records []record, gone ...str
 			return d.fail
 		}
 		return d.db.Update(func(tx *bbolt.Tx) error {
-			meta, memory := tx.Bucket(metaBucket), sealed(string(memoryKey), appendMemory(nil, m))
-			if err := errors.Join(meta.Put(formatKey, format), meta.Put(memoryKey, memory)); err != nil {
+			meta, keys := tx.Bucket(metaBucket), tx.Bucket(keyBucket)
+			if err := meta.Put(memoryKey, sealed(string(memoryKey), appendMemory(nil, m))); err != nil {
 				return err
 			}
-			for _, key := range gone {
-				if err := errors.Join(tx.Bucket(keyBucket).Delete([]byte(key)), dropAges(tx, []byte(key))); err != nil {
+			if m.Agreed != nil {
+				if err := meta.Put(agreedKey, sealed(string(agreedKey), appendAgreed(nil, m.Agreed))); err != nil {
 					return err
 				}
 			}
-			for i := range records {
-				if err := records[i].putRecord(tx); err != nil {
+			for _, key := range gone {
+				if err := keys.Delete([]byte(key)); err != nil {
+					return err
+				}
+			}
+			for i := range items {
+				if err := keys.Put([]byte(items[i].Key), sealed(items[i].Key, appendRecord(nil, &items[i]))); err != nil {
 					return err
 				}
 			}

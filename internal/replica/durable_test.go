@@ -126,7 +126,7 @@ func TestFileThatWasAwayTooLongIsSetAside(t *testing.T) {
 		old := openDurable(t, copies[0], 0)
 		defer old.Close()
 		var keys []string
-		if err := old.readRecords(func(it record) error { keys = append(keys, it.Key); return nil }); err != nil || !slices.Equal(keys, []string{"keep/a", "keep/b"}) {
+		if err := old.readRecords(func(it replication.Item) error { keys = append(keys, it.Key); return nil }); err != nil || !slices.Equal(keys, []string{"keep/a", "keep/b"}) {
 			t.Errorf("the copy has %q, %v", keys, err)
 		}
 	})
@@ -140,7 +140,7 @@ func TestFileThatCannotBeSetAsideIsLeftAlone(t *testing.T) {
 	}
 	d := openDurable(t, filepath.Join(dir, "file"), 0)
 	defer d.Close()
-	if err := d.writeBatch(replication.Memory{Current: 5}, []record{{Item: replication.Item{Key: "keep/x", Gen: 1}}}); err != nil {
+	if err := d.writeBatch(replication.Memory{Sweep: 5}, []replication.Item{{Key: "keep/x", Gen: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(dir, dir+"elsewhere"); err != nil {
@@ -149,7 +149,7 @@ func TestFileThatCannotBeSetAsideIsLeftAlone(t *testing.T) {
 	if path, err := d.setAside(time.Now()); err == nil {
 		t.Errorf("a copy at %s", path)
 	}
-	if m, err := d.memory(); err != nil || m.Current != 5 {
+	if m, err := d.memory(); err != nil || m.Sweep != 5 {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 	for i := range 2000 {
 		s.Add(1, fmt.Sprint("element ", i))
 	}
-	if err := d.writeBatch(replication.Memory{}, []record{{Item: replication.Item{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}}, {Item: replication.Item{Key: "keep/y", Gen: 1}}}); err != nil {
+	if err := d.writeBatch(replication.Memory{}, []replication.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenDurable(DurableConfig{Path: good, Owner: "c/r", Prefixes: []string{""}, OpenWait: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "another process") {
@@ -366,11 +366,11 @@ func TestDiskThatFailsConcernsOnlyWhatNeedsIt(t *testing.T) {
 func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	d := openDurable(t, path, 0)
-	var items []record
+	var items []replication.Item
 	for i := range 10 {
 		s := &crdt.ORSet[string]{}
 		s.Add(1, "e")
-		items = append(items, record{Item: replication.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}})
+		items = append(items, replication.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)})
 	}
 	if err := d.writeBatch(replication.Memory{}, items); err != nil {
 		t.Fatal(err)
@@ -387,7 +387,7 @@ func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 	d = openDurable(t, path, 0)
 	defer d.Close()
 	n := 0
-	if err := d.readRecords(func(it record) error {
+	if err := d.readRecords(func(it replication.Item) error {
 		if it.Kind != 0 {
 			n++
 		}

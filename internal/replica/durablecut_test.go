@@ -25,7 +25,7 @@ func durableBytes(t testing.TB) []byte {
 			for j := range 200 {
 				s.Add(1, fmt.Sprint("element ", i, j))
 			}
-			if err := d.writeBatch(replication.Memory{}, []record{{Item: replication.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}}}); err != nil {
+			if err := d.writeBatch(replication.Memory{}, []replication.Item{{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}}); err != nil {
 				return err
 			}
 		}

@@ -1,9 +1,9 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +15,6 @@ import (
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
-	"go.etcd.io/bbolt"
 )
 
 type textMap = crdt.LWWMap[string, string]
@@ -68,16 +67,16 @@ func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
 		life(time.Second, 0, 31, 32, 33)
 		for i := range 3 {
 			d := openDurable(t, filepath.Join(dir, fmt.Sprint("file", i)), 0)
-			if err := d.readRecords(func(r record) error {
+			if err := d.readRecords(func(r replication.Item) error {
 				v, err := crdt.Decode(r.Kind, r.Bytes)
-				if m := v.(*textMap); m.Tombstones() != 0 || len(r.ended) != 0 {
-					t.Errorf("file %d has %d tombstones, %v", i, m.Tombstones(), r.ended)
+				if m := v.(*textMap); m.Tombstones() != 0 {
+					t.Errorf("file %d has %d tombstones", i, m.Tombstones())
 				}
 				return err
 			}); err != nil {
 				t.Error(err)
 			}
-			if m, err := d.memory(); err != nil || m.MaxForgottenStamp != 9 {
+			if m, err := d.memory(); err != nil || m.MaxForgottenStamp != 9 || len(m.Agreed) != 0 {
 				t.Errorf("file %d: %+v, %v", i, m, err)
 			}
 			d.Close()
@@ -85,45 +84,33 @@ func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
 	})
 }
 
-// A file from before ages of entries were kept is taken in; a damaged age is an error.
+// A file that is set aside leaves neither a header nor agreed deletions; a damaged record is
+// an error.
 func TestAgesInFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	d := openDurable(t, path, 0)
+	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
 	defer d.Close()
 	v := &textMap{}
 	v.Delete("a", crdt.Stamp{Time: 1})
-	rec := record{replication.Item{Key: "keep/m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}, []replication.DeletionRecord{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}}
-	got := func() (ended []replication.DeletionRecord, err error) {
-		err = d.readRecords(func(r record) error { ended = r.ended; return nil })
-		return ended, err
+	it := replication.Item{Key: "keep/m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}
+	if err := d.writeBatch(testMemory, []replication.Item{it}); err != nil {
+		t.Fatal(err)
 	}
-	for _, ended := range [][]replication.DeletionRecord{rec.ended, nil} {
-		rec.ended = ended
-		if err := d.writeBatch(replication.Memory{}, []record{rec}); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := got(); err != nil || fmt.Sprint(got) != fmt.Sprint(ended) {
-			t.Errorf("%v, %v", got, err)
-		}
+	path, err := d.setAside(time.Now())
+	if err != nil {
+		t.Fatal(err)
 	}
-	old := []replication.DeletionRecord{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}
-	for name, end := range map[string]func() error{
-		"a key that is forgotten":  func() error { return d.writeBatch(replication.Memory{}, nil, "keep/m") },
-		"a file that is set aside": func() error { _, err := d.setAside(time.Now()); return err },
-	} {
-		if err := errors.Join(d.writeBatch(replication.Memory{}, []record{{rec.Item, old}}), end()); err != nil {
-			t.Fatal(err)
-		}
-		_ = d.db.View(func(tx *bbolt.Tx) error {
-			if b := tx.Bucket(ageBucket); b != nil && b.Get([]byte("keep/m")) != nil {
-				t.Errorf("%s leaves ages", name)
-			}
-			return nil
-		})
+	if m, err := d.memory(); err != nil || !reflect.DeepEqual(m, replication.Memory{}) {
+		t.Errorf("%+v is left, %v", m, err)
 	}
-	for _, ages := range [][]byte{{}, []byte("12345678abc"), sealed("keep/m", []byte{5})} {
-		if _, err := readRecord("keep/m", sealed("keep/m", append([]byte{0, byte(rec.Kind)}, rec.Bytes...)), ages); err == nil {
-			t.Errorf("%q is taken for ages", ages)
+	aside := openDurable(t, path, 0)
+	defer aside.Close()
+	if m, err := aside.memory(); err != nil || !reflect.DeepEqual(m, testMemory) {
+		t.Errorf("the copy has %+v, %v", m, err)
+	}
+	whole := appendRecord(nil, &it)
+	for _, b := range [][]byte{nil, whole, sealed("keep/n", whole), sealed("keep/m", whole[:1]), sealed("keep/m", whole[:len(whole)-1]), sealed("keep/m", []byte{1, 0, 9})} {
+		if got, err := readRecord("keep/m", b); err == nil {
+			t.Errorf("%q is read as %+v", b, got)
 		}
 	}
 }

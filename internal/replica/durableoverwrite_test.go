@@ -16,19 +16,20 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-var testMemory = replication.Memory{Current: 300, Horizon: 200, MinGeneration: 100, Lived: 70000, MaxForgottenStamp: 5}
+var testMemory = replication.Memory{Sweep: 5, MinGeneration: 3, MaxForgottenStamp: 4, Ran: 6,
+	Agreed: []replication.AgreedDeletion{{Print: 1 << 60, Sweep: 3}, {Print: 1<<60 + 1, Sweep: 4}}}
 
-// manyKeysBytes returns a file of some hundred keys, small and of several pages, ages of
+// manyKeysBytes returns a file of some hundred keys, small and of several pages, agreed
 // deletions, and free pages. Its last two transactions have the same content, so that
 // either head record leads to it.
 func manyKeysBytes(t testing.TB) []byte {
 	t.Helper()
 	put := func(d *Durable, from, to, elements int, gone ...string) {
 		t.Helper()
-		var recs []record
+		var recs []replication.Item
 		for i := from; i < to; i++ {
 			key := fmt.Sprintf("keep/%04d", i)
-			rec := record{Item: replication.Item{Key: key, Kind: crdt.KindORSet}}
+			rec := replication.Item{Key: key, Kind: crdt.KindORSet}
 			s := &crdt.ORSet[string]{}
 			for j := range elements {
 				s.Add(1, fmt.Sprint("element ", i, " ", j))
@@ -36,8 +37,7 @@ func manyKeysBytes(t testing.TB) []byte {
 			if rec.Bytes = s.Append(nil); i%3 == 0 {
 				v := &textMap{}
 				v.Delete("a", crdt.Stamp{Time: 1})
-				rec = record{replication.Item{Key: key, Kind: crdt.KindLWWMap, Bytes: v.Append(nil)},
-					[]replication.DeletionRecord{{Key: key, Inside: true, Entry: "a", Since: 3, Lived: 4}}}
+				rec = replication.Item{Key: key, Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}
 			}
 			recs = append(recs, rec)
 		}
@@ -72,8 +72,8 @@ func contentOf(t testing.TB, path string, b []byte) (content map[string]string, 
 		}
 		defer d.Close()
 		content = map[string]string{}
-		if err = d.readRecords(func(r record) error {
-			content[r.Key] = fmt.Sprintf("%d %d %x %v", r.Gen, r.Kind, r.Bytes, r.ended)
+		if err = d.readRecords(func(r replication.Item) error {
+			content[r.Key] = fmt.Sprintf("%d %d %x", r.Gen, r.Kind, r.Bytes)
 			return nil
 		}); err != nil {
 			return

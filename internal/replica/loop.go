@@ -41,7 +41,7 @@ func (l *loop) init(r *Replicator) {
 	l.core = replication.New(replication.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
 		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.openDisk(c.Durable),
 		LeaseValid: c.LeaseValid, Wall: c.wall(), Epochs: c.Terms,
-		Retain: l.disk.retain(), WallMillis: uint64(c.WallClock().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
+		Retain: l.disk.retain()})
 }
 
 // wall returns the wall clock of the core, nil if stamps are no times.
@@ -228,7 +228,7 @@ func (l *loop) logTrace(e *replication.TraceEvent) {
 		l.r.cfg.Logger.Warn("replicator: entries had stamps far ahead of the clock of the first member that answered; they were stamped again. Check the clocks of both", "role", l.r.cfg.Role, "key", e.Key, "what", e.Detail)
 	case replication.TraceEra:
 		l.warn("replicator: a key had entries with stamps far ahead of all clocks; they keep their values and their order, and a write was made above them. Check the clocks of all members", "key", e.Key, "what", e.Detail)
-	case replication.TraceLateHorizon:
+	case replication.TraceLateFile:
 		l.r.cfg.Logger.Error("replicator: deleted durable keys may be back: a member that was away for long formed the cluster before the members that had kept running joined; check these keys", "role", l.r.cfg.Role)
 	case replication.TraceLogCut:
 		l.warn("replicator: a peer is so far behind that it must compare everything", "peer", e.Peer)

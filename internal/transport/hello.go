@@ -19,7 +19,7 @@ import (
 // has the complete rule.
 //
 //	1  the first
-//	2  views tell departures, nodes metadata; frames of replicators tell the horizon of
+//	2  views tell departures, nodes metadata; frames of replicators tell the sweep of
 //	   forgotten deletions, of keys and of entries, reads compare large values in parts; a
 //	   coordinator may turn a move to another home, a worker that is not to run has an
 //	   error of its own; nodes decline to coordinate a type, and who does not run it is

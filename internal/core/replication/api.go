@@ -169,7 +169,7 @@ const (
 	TraceExpired      TraceKind = "expired"
 	TraceDropped      TraceKind = "dropped"
 	TraceSetAside     TraceKind = "set aside"
-	TraceLateHorizon  TraceKind = "late horizon"
+	TraceLateFile     TraceKind = "late file"
 )
 
 // Peers returns the other members with the role, the most senior first.
@@ -202,17 +202,15 @@ func (c *Core) Key(key string) keyStats {
 	return keyStats{Kind: it.kind(), Generation: it.gen, Bytes: it.bytes, Print: it.print}
 }
 
-// Deletions describes the deletions under a durable key: its own, or those of entries of
-// its map, in the order of their names. There are none under a key that is not durable.
-func (c *Core) Deletions(key string) []DeletionRecord { return c.deletions.listRecords(key) }
+// Agreed returns the agreed deletions for the file, sorted. They change with Memory.Sweep
+// alone.
+func (c *Core) Agreed() []AgreedDeletion { return c.retention.listAgreed() }
 
-// Recall sets the header and the deletions of a file, after Restore and before the first
-// Step.
-func (c *Core) Recall(now clock.Instant, m Memory, deleted []DeletionRecord) {
-	c.retention.loadFile(now, m, deleted)
-}
+// Recall sets the header and the agreed deletions of a file, after Restore and before the
+// first Step.
+func (c *Core) Recall(now clock.Instant, m Memory) { c.retention.loadFile(now, m) }
 
-// Memory returns the header for the file.
+// Memory returns the header for the file, without the agreed deletions.
 func (c *Core) Memory(now clock.Instant) Memory { return c.retention.fileHeader(now) }
 
 // KeptKeys returns the durable keys, deleted ones too, sorted.
@@ -295,7 +293,7 @@ func (c *Core) Stats() figures.Replicator {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.table.open)
 	s.Peers, s.Settled = len(c.members.peers), c.members.view != nil && len(c.members.former) == 0
-	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.barrier.floor, c.deletions.n
+	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.barrier.floor, c.store.deletions
 	s.LogEntries, s.LogBytes = len(c.stream.log.entries), c.stream.log.bytes
 	for _, p := range c.members.peers {
 		s.LagMax = max(s.LagMax, c.stream.log.last()-p.acked)

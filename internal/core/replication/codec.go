@@ -53,10 +53,10 @@ func Append(b []byte, m Message) []byte {
 		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID), m.Round)
 		return appendInts(appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints), m.Large)
 	case *ReadResult:
-		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round, m.Higher)
+		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, m.Sweep, uint64(m.ID), m.Round, m.Higher)
 		return appendInts(appendItems(appendU64s(b, m.Prints), m.Items), m.Withheld)
 	case *Repair:
-		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor, m.Horizon), m.Items)
+		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor, m.Sweep), m.Items)
 	case *RepairAck:
 		return appendUs(append(b, tagRepairAck), uint64(m.Epoch), uint64(m.ID))
 	case *Status:
@@ -69,22 +69,24 @@ func Append(b []byte, m Message) []byte {
 	case *Fetch:
 		return appendKeys(appendUs(append(b, tagFetch), m.Session, m.Ask, uint64(m.Credit)), m.Keys)
 	case *Values:
-		return appendItems(appendUs(append(b, tagValues), m.Floor, m.Horizon, m.Session, m.Ask, uint64(m.Answered)), m.Items)
+		return appendItems(appendUs(append(b, tagValues), m.Floor, m.Sweep, m.Session, m.Ask, uint64(m.Answered)), m.Items)
 	case *Part:
 		b = appendUs(append(b, tagPart), m.Transfer, uint64(m.Index), uint64(m.Total))
 		return wire.AppendBytes(b, m.Data)
 	case *partAck:
 		return appendUs(append(b, tagPartAck), m.Transfer, uint64(m.Next))
 	case *Prepare:
-		return appendDrops(appendUs(append(b, tagPrepare), uint64(m.Epoch), m.Floor, m.Horizon, m.Attempt), m.Drops)
+		b = appendDrops(appendUs(append(b, tagPrepare), uint64(m.Epoch), m.Floor, m.Sweep, m.Attempt), m.Drops)
+		return appendU64s(wire.AppendBool(b, m.Sweeps), m.Deletions)
 	case *Prepared:
 		b = appendUs(append(b, tagPrepared), uint64(m.Epoch), m.Floor, m.Attempt, uint64(len(m.Agreed)))
 		for _, ok := range m.Agreed {
 			b = wire.AppendBool(b, ok)
 		}
-		return appendFences(b, m.Fences)
+		return appendFences(wire.AppendBool(b, m.MaySweep), m.Fences)
 	case *Commit:
-		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.MinGeneration, m.MaxForgottenStamp), m.Drops), m.Fences)
+		b = appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Sweep, m.MinGeneration, m.MaxForgottenStamp), m.Drops)
+		return appendFences(appendU64s(appendU64s(wire.AppendBool(b, m.Sweeps), m.Agreed), m.Forgotten), m.Fences)
 	case *FetchParts:
 		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
 		return appendU64s(append(appendUs(b, m.Gen, uint64(m.Kind)), m.Grain), m.Sums)
@@ -92,12 +94,12 @@ func Append(b []byte, m Message) []byte {
 		b = wire.AppendString(appendUs(append(b, tagReadParts), uint64(m.ID), m.Round, uint64(m.Index)), m.Key)
 		return appendU64s(append(appendUs(b, m.Gen, uint64(m.Kind)), m.Grain), m.Sums)
 	case *PartsResult:
-		b = appendUs(append(b, tagPartsResult), m.Floor, m.Horizon, uint64(m.Epoch), uint64(m.ID), m.Round, uint64(m.Index))
+		b = appendUs(append(b, tagPartsResult), m.Floor, m.Sweep, uint64(m.Epoch), uint64(m.ID), m.Round, uint64(m.Index))
 		return wire.AppendBytes(appendItems(b, m.Items), m.Differ)
 	case *StampQuery:
 		return appendAsks(appendUs(append(b, tagStampQuery), uint64(m.Epoch), uint64(m.ID), m.Round), m.Asks)
 	case *StampAnswer:
-		return appendNewest(appendUs(append(b, tagStampAnswer), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round, m.Wall), m.Newest)
+		return appendNewest(appendUs(append(b, tagStampAnswer), uint64(m.Epoch), m.Floor, m.Sweep, uint64(m.ID), m.Round, m.Wall), m.Newest)
 	case *Packed:
 		return wire.AppendBytes(wire.AppendUvarint(append(b, tagPacked, m.Of), uint64(m.Raw)), m.Data)
 	}
@@ -174,7 +176,7 @@ func appendVector(b []byte, vs []Seen) []byte {
 }
 
 func appendDeltas(b []byte, m *Deltas) []byte {
-	b = appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, m.From, uint64(len(m.Entries)))
+	b = appendUs(b, uint64(m.Epoch), m.Floor, m.Sweep, m.From, uint64(len(m.Entries)))
 	for _, e := range m.Entries {
 		b = appendItems(appendFence(b, e.Fence), e.Items)
 	}
@@ -194,10 +196,10 @@ func appendAck(b []byte, m *Ack) []byte {
 }
 
 func appendStatus(b []byte, m *Status) []byte {
-	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.CaughtUp)), m.Root)
+	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, m.Sweep, uint64(m.CaughtUp)), m.Root)
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
-	b = wire.AppendBool(appendU64s(appendUs(b, m.MinGeneration, m.MaxForgottenStamp), m.Deletions), m.Fresh)
+	b = wire.AppendBool(appendUs(b, m.MinGeneration, m.MaxForgottenStamp), m.Fresh)
 	return appendUs(b, m.Dots, m.Wall)
 }
 
@@ -231,9 +233,9 @@ func decodeMessage(r *wire.Reader) Message {
 		m.Large = readInts(r)
 		return m
 	case tagReadResult:
-		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r), Withheld: readInts(r)}
+		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r), Withheld: readInts(r)}
 	case tagRepair:
-		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Horizon: r.Uvarint(), Items: readItems(r)}
+		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), Items: readItems(r)}
 	case tagRepairAck:
 		return &RepairAck{Epoch: readEpoch(r), ID: RequestID(r.Uvarint())}
 	case tagStatus:
@@ -247,23 +249,23 @@ func decodeMessage(r *wire.Reader) Message {
 	case tagFetch:
 		return &Fetch{Session: r.Uvarint(), Ask: r.Uvarint(), Credit: readInt(r, "credit", messageBytesMax), Keys: readKeys(r)}
 	case tagValues:
-		return &Values{Floor: r.Uvarint(), Horizon: r.Uvarint(), Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
+		return &Values{Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
 	case tagPart:
 		return &Part{Transfer: r.Uvarint(), Index: readInt(r, "part", messageBytesMax), Total: readInt(r, "total", messageBytesMax), Data: r.Bytes("part", messageBytesMax)}
 	case tagPartAck:
 		return &partAck{Transfer: r.Uvarint(), Next: readInt(r, "part", messageBytesMax)}
 	case tagPrepare:
-		return &Prepare{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), Attempt: r.Uvarint(), Drops: readDrops(r)}
+		return &Prepare{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), Attempt: r.Uvarint(), Drops: readDrops(r), Sweeps: r.Bool(), Deletions: readU64s(r)}
 	case tagPrepared:
 		m := &Prepared{Epoch: readEpoch(r), Floor: r.Uvarint(), Attempt: r.Uvarint()}
 		m.Agreed = make([]bool, r.Count("answers", 1))
 		for i := range m.Agreed {
 			m.Agreed[i] = r.Bool()
 		}
-		m.Fences = readFences(r)
+		m.MaySweep, m.Fences = r.Bool(), readFences(r)
 		return m
 	case tagCommit:
-		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), MinGeneration: readTime(r, "min generation"), MaxForgottenStamp: readTime(r, "max forgotten stamp"), Drops: readDrops(r), Fences: readFences(r)}
+		return &Commit{Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), MinGeneration: readTime(r, "min generation"), MaxForgottenStamp: readTime(r, "max forgotten stamp"), Drops: readDrops(r), Sweeps: r.Bool(), Agreed: readU64s(r), Forgotten: readU64s(r), Fences: readFences(r)}
 	case tagPacked:
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	case tagFetchParts:
@@ -275,13 +277,13 @@ func decodeMessage(r *wire.Reader) Message {
 		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), readKind(r), r.Byte(), readU64s(r)
 		return m
 	case tagPartsResult:
-		m := &PartsResult{Floor: r.Uvarint(), Horizon: r.Uvarint(), Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint()}
+		m := &PartsResult{Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint()}
 		m.Index, m.Items, m.Differ = readInt(r, "index", messageBytesMax), readItems(r), r.Bytes("differ", partsMax/8)
 		return m
 	case tagStampQuery:
 		return &StampQuery{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Asks: readAsks(r)}
 	case tagStampAnswer:
-		return &StampAnswer{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Wall: r.Uvarint(), Newest: readNewest(r)}
+		return &StampAnswer{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Wall: r.Uvarint(), Newest: readNewest(r)}
 	default:
 		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagStampAnswer)})
 		return nil
@@ -391,7 +393,7 @@ func readVector(r *wire.Reader) []Seen {
 }
 
 func readDeltas(r *wire.Reader) *Deltas {
-	m := &Deltas{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), From: r.Uvarint()}
+	m := &Deltas{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), From: r.Uvarint()}
 	n := r.Count("entries", 3)
 	if m.From == 0 || m.From+uint64(n) < m.From {
 		r.Fail(&wire.LimitError{Field: "from", Declared: m.From, Max: 1<<64 - 1 - uint64(n)})
@@ -420,9 +422,9 @@ func readAck(r *wire.Reader) *Ack {
 }
 
 func readStatus(r *wire.Reader) *Status {
-	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
+	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
-	m.MinGeneration, m.MaxForgottenStamp, m.Deletions, m.Fresh = readTime(r, "min generation"), readTime(r, "max forgotten stamp"), readU64s(r), r.Bool()
+	m.MinGeneration, m.MaxForgottenStamp, m.Fresh = readTime(r, "min generation"), readTime(r, "max forgotten stamp"), r.Bool()
 	m.Dots, m.Wall = r.Uvarint(), r.Uvarint()
 	return m
 }
@@ -432,34 +434,25 @@ func appendDrops(b []byte, ds []Drop) []byte {
 	for i := range ds {
 		d := &ds[i]
 		b = wire.AppendUvarint(wire.AppendString(b, d.Key), kindEra(d.Kind, d.Era))
-		b = wire.AppendU64(appendUs(b, d.Gen, d.Since, uint64(d.Garbage.Items)), d.Garbage.Digest)
+		b = wire.AppendU64(appendUs(b, d.Gen, uint64(d.Garbage.Items)), d.Garbage.Digest)
 		b = wire.AppendUvarint(b, uint64(len(d.Writers)))
 		for _, n := range d.Writers {
 			b = wire.AppendU64(b, uint64(n))
-		}
-		b = wire.AppendUvarint(b, uint64(len(d.Deletions)))
-		for _, e := range d.Deletions {
-			b = appendUs(wire.AppendU64(wire.AppendString(b, e.Entry), uint64(e.Stamp.Node)), e.Stamp.Time, e.Stamp.Seq)
 		}
 	}
 	return b
 }
 
 func readDrops(r *wire.Reader) []Drop {
-	out := make([]Drop, r.Count("drops", 15))
+	out := make([]Drop, r.Count("drops", 13))
 	for i := range out {
 		d := &out[i]
 		d.Key = r.String("key", keyBytesMax)
 		d.Kind, d.Era = readKindEra(r)
-		d.Gen, d.Since = r.Uvarint(), r.Uvarint()
+		d.Gen = r.Uvarint()
 		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
 		for range r.Count("writers", 8) {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))
-		}
-		for range r.Count("ends", 11) {
-			e := entryDeletion{Entry: r.String("entry", messageBytesMax)}
-			e.Stamp = crdt.Stamp{Node: crdt.NodeID(r.U64()), Time: r.Uvarint(), Seq: r.Uvarint()}
-			d.Deletions = append(d.Deletions, e)
 		}
 	}
 	return out

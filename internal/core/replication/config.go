@@ -47,9 +47,6 @@ type Config struct {
 	// and so the time for which a file with old copies may be away and still be accepted
 	// (retain.go). Default 7 days; a negative Retain never ends.
 	Retain time.Duration
-	// WallMillis is the wall clock, in milliseconds of Unix time, when the clock of the
-	// Instants stood at 0. Only Retain needs it.
-	WallMillis uint64
 	// Wall returns the wall clock in milliseconds of Unix time, by which stamps are made
 	// and judged (clocks.go). Step calls it. Nil means that stamps are not times, and are
 	// not judged.
@@ -73,8 +70,8 @@ type Config struct {
 	// Tests lower these two bounds, so that faults show with little data: the keys of one
 	// Fetch, and the size from which a value is compared in parts.
 	fetchKeys, partialMin int
-	// evenMargin is short in tests in which days must pass quickly.
-	evenMargin time.Duration
+	// overEvery is short in tests in which days must pass quickly.
+	overEvery time.Duration
 }
 
 // Limits bound the state of a Core. Zero means the default. At a limit a core refuses own
@@ -115,7 +112,7 @@ func (c Config) withDefaults() Config {
 	if c.Retain == 0 {
 		c.Retain = 7 * 24 * time.Hour
 	}
-	orDefault(&c.evenMargin, evenMargin)
+	orDefault(&c.overEvery, overEvery)
 	l := &c.Limits
 	orDefault(&l.KeyBytes, 512)
 	l.KeyBytes = min(l.KeyBytes, keyBytesMax)
@@ -162,5 +159,3 @@ func (ev *env) kept(key string) bool {
 func (ev *env) wait(backoff int) time.Duration { return ev.cfg.ResendAfter << min(backoff, backoffMax) }
 
 func (ev *env) nowMillis() int64 { return int64(ev.now) / int64(time.Millisecond) }
-
-func (ev *env) wallAt(at clock.Instant) uint64 { return ev.cfg.WallMillis + millis(at.Sub(0)) }

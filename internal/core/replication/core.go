@@ -2,7 +2,6 @@ package replication
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -22,7 +21,6 @@ type Core struct {
 	transfers   *transfers
 	clocks      *clocks
 	fences      *fences
-	deletions   *deletions
 	values      *values
 	stream      *stream
 	table       *table
@@ -42,21 +40,20 @@ func New(cfg Config) *Core {
 	e := &env{cfg: cfg}
 	c := &Core{
 		env:       e,
-		store:     &store{},
+		store:     &store{kept: e.kept},
 		members:   &members{env: e, byID: map[gossip.NodeID]*peer{}},
 		barrier:   &barrier{empty: true},
 		disk:      &disk{env: e},
 		transfers: &transfers{env: e},
-		deletions: &deletions{env: e, of: map[string]*keyDeletions{}},
 	}
 	c.clocks = &clocks{env: e, members: c.members}
 	c.fences = &fences{env: e, members: c.members, max: cfg.Limits.FenceGroups, epochs: cfg.Epochs}
-	c.values = &values{env: e, members: c.members, clocks: c.clocks, barrier: c.barrier, deletions: c.deletions, store: c.store}
+	c.values = &values{env: e, members: c.members, clocks: c.clocks, barrier: c.barrier, store: c.store}
 	c.stream = &stream{env: e, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
 		barrier: c.barrier, disk: c.disk, values: c.values,
 		log: ownLog{first: 1}, tracks: map[gossip.NodeID]*track{}, batchAt: clock.Never}
 	c.antiEntropy = &antiEntropy{env: e, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
-		barrier: c.barrier, deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, gossipAt: clock.Never}
+		barrier: c.barrier, values: c.values, store: c.store, stream: c.stream, gossipAt: clock.Never}
 	c.table = &table{env: e, members: c.members, fences: c.fences, barrier: c.barrier, disk: c.disk, open: map[RequestID]*request{}}
 	c.addRequests()
 	c.addUpkeep()
@@ -68,7 +65,7 @@ func (c *Core) addRequests() {
 	c.reads = &reads{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, barrier: c.barrier,
 		disk: c.disk, values: c.values, store: c.store, table: c.table}
 	c.writes = &writes{env: c.env, members: c.members, clocks: c.clocks, fences: c.fences, transfers: c.transfers,
-		barrier: c.barrier, deletions: c.deletions, disk: c.disk, values: c.values, store: c.store, stream: c.stream,
+		barrier: c.barrier, disk: c.disk, values: c.values, store: c.store, stream: c.stream,
 		table: c.table, reads: c.reads}
 	c.requests = &requests{env: c.env, members: c.members, table: c.table, reads: c.reads, writes: c.writes}
 	c.table.proceed = c.requests.advanceRequest
@@ -76,15 +73,15 @@ func (c *Core) addRequests() {
 
 // addUpkeep adds the parts that pull missing state and forget old state.
 func (c *Core) addUpkeep() {
-	c.retention = &retention{env: c.env, members: c.members, clocks: c.clocks, barrier: c.barrier, deletions: c.deletions,
-		values: c.values, store: c.store, stream: c.stream, found: math.MaxUint64, onSetAside: c.requests.askAfterRemoval}
+	c.retention = &retention{env: c.env, members: c.members, clocks: c.clocks, barrier: c.barrier, values: c.values,
+		store: c.store, stream: c.stream, table: c.table, agreed: map[uint64]uint64{}, onSetAside: c.requests.askAfterRemoval}
 	c.pruner = &pruner{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, barrier: c.barrier,
-		deletions: c.deletions, values: c.values, store: c.store, stream: c.stream, table: c.table,
-		antiEntropy: c.antiEntropy, retention: c.retention, pruneAt: clock.Never, expiryAt: clock.Never}
+		values: c.values, store: c.store, stream: c.stream, table: c.table,
+		antiEntropy: c.antiEntropy, retention: c.retention, pruneAt: clock.Never}
 	c.sessions = &sessions{env: c.env, members: c.members, fences: c.fences, transfers: c.transfers, barrier: c.barrier,
 		values: c.values, store: c.store, stream: c.stream, antiEntropy: c.antiEntropy}
 	c.sessions.onSynced = func(now clock.Instant, s *session) {
-		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.vector)
+		c.noteSynced(now, c.members.byID[s.peer], s.epoch, s.caughtUp, s.sweep, s.vector)
 	}
 }
 
@@ -92,8 +89,8 @@ func (c *Core) addUpkeep() {
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out, c.stream.shared, c.now = out, nil, now
 	c.steps++
-	if c.deletions.born == 0 {
-		c.deletions.born = now
+	if c.retention.sweptAt == 0 {
+		c.retention.sweptAt = now
 	}
 	switch ev := ev.(type) {
 	case Tick:
@@ -146,10 +143,6 @@ func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.antiEntropy.gossipAt) {
 		c.antiEntropy.startRound(now)
 	}
-	if c.pruner.planExpiry(); !now.Before(c.pruner.expiryAt) {
-		c.pruner.markExpired()
-		c.pruner.planExpiry()
-	}
 	if c.pruner.planPrune(now); !now.Before(c.pruner.pruneAt) {
 		c.pruner.startRound(now)
 		c.pruner.planPrune(now)
@@ -161,7 +154,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.disk.mended {
 		return c.now
 	}
-	d := clock.Min(clock.Min(c.stream.batchAt, c.pruner.expiryAt), clock.Min(c.antiEntropy.gossipAt, c.pruner.pruneAt))
+	d := clock.Min(c.stream.batchAt, clock.Min(c.antiEntropy.gossipAt, c.pruner.pruneAt))
 	for _, p := range c.members.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -194,7 +187,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	}
 	switch m := m.(type) {
 	case *Deltas:
-		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 			c.stream.onDeltas(p, m)
 		}
 	case *Ack:
@@ -202,23 +195,23 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *ReadRequest:
 		c.reads.onReadRequest(p, m)
 	case *ReadResult:
-		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 			c.reads.onReadResult(now, p, m)
 		}
 	case *ReadParts:
 		c.reads.onReadParts(p, m)
 	case *PartsResult:
-		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 			c.reads.onPartsResult(now, p, m)
 		}
 	case *StampQuery:
 		c.writes.onStampQuery(p, m)
 	case *StampAnswer:
-		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 			c.writes.onStampAnswer(now, p, m)
 		}
 	case *Repair:
-		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 			c.reads.onRepair(p, m)
 		}
 	case *RepairAck:
@@ -234,7 +227,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	case *FetchParts:
 		c.sessions.onFetchParts(p, m)
 	case *Values:
-		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+		if c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 			c.sessions.onValues(now, p, m)
 		} else {
 			c.sessions.dismissUnlevel(now, p, m)
@@ -322,17 +315,16 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		}
 		return
 	}
-	if !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+	if !c.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 		// Don't compare roots: they differ because of that.
 		if m.Reply {
 			c.antiEntropy.sendStatus(p, false)
 		}
 		return
 	}
-	c.deletions.compareSums(p, m.Deletions)
 	if m.Root == c.store.root {
 		p.differed = 0
-		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Vector)
+		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Sweep, m.Vector)
 	} else {
 		p.differed++
 		if c.sessions.current.peer == 0 && c.antiEntropy.mustPull(m, p) {
@@ -350,8 +342,9 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 }
 
 // noteSynced notes that this replica holds the whole state that a peer held when it sent
-// vector.
-func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, vector []Seen) {
+// vector, at a sweep.
+func (c *Core) noteSynced(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, sweep uint64, vector []Seen) {
+	p.swept = max(p.swept, sweep)
 	for _, s := range vector {
 		if s.Node == c.cfg.Self {
 			continue

@@ -4,32 +4,27 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // applyCommit forgets state that all replicas hold, and raises the floor.
-func (pr *pruner) applyCommit(now clock.Instant, drops []Drop) {
-	byKey := make(map[string]*Drop, len(drops))
-	for i := range drops {
-		byKey[drops[i].Key] = &drops[i]
+func (pr *pruner) applyCommit(m *Commit) {
+	byKey := make(map[string]*Drop, len(m.Drops))
+	for i := range m.Drops {
+		byKey[m.Drops[i].Key] = &m.Drops[i]
 	}
 	pr.rewriteLog(byKey)
-	for i := range drops {
-		pr.applyDrop(&drops[i])
-	}
-	for i := range drops {
-		d := &drops[i]
-		pr.barrier.horizon = max(pr.barrier.horizon, d.Since)
-		if d.Since > 0 && d.Kind == 0 {
-			pr.barrier.minGeneration = max(pr.barrier.minGeneration, d.Gen)
-		}
+	for i := range m.Drops {
+		pr.applyDrop(&m.Drops[i])
 	}
 	pr.barrier.floor++
 	pr.barrier.empty = false
-	pr.barrier.lastDrops = drops
+	pr.barrier.last = *m
 	pr.stream.shared = nil
+	if m.Sweeps {
+		pr.retention.sweep(m)
+	}
 	pr.stats.Rounds++
-	pr.traceEvent(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
+	pr.traceEvent(TraceEvent{Kind: TracePruned, Bytes: len(m.Drops) + len(m.Forgotten)})
 	for _, r := range pr.table.open { // order-free: clears only
 		r.repairs = nil
 	}
@@ -41,10 +36,6 @@ func (pr *pruner) applyDrop(d *Drop) {
 	it := pr.store.itemOf(d.Key)
 	switch {
 	case it == nil:
-	case d.Since > 0 && d.Kind != 0:
-		pr.dropInside(d, it)
-	case d.Since > 0:
-		pr.dropEnded(d, it)
 	case len(d.Writers) > 0:
 		it.copyIfPinned()
 		pr.gatherShares(d, it)
@@ -64,46 +55,11 @@ func (pr *pruner) applyDrop(d *Drop) {
 	default:
 		it.gen -= d.Gen
 		pr.stats.Pruned++
-		pr.deletions.forget(it.key) // by a leader whose Keep does not select the key
 		if it.gen == 0 && it.value == nil {
 			pr.store.removeItem(it)
 			return
 		}
 		pr.store.updateSums(it)
-		pr.deletions.noteDeletions(it, it.value)
-	}
-}
-
-// dropEnded forgets a durable key. A key that was created again stays as it is: old files
-// hold its generations.
-func (pr *pruner) dropEnded(d *Drop, it *item) {
-	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
-		return
-	}
-	pr.values.removeItem(it)
-	pr.stats.Pruned++
-	pr.out.Forgotten = append(pr.out.Forgotten, it.key)
-}
-
-// dropInside forgets deletions of entries of a durable map. A replica that has agreed
-// holds them, or newer states, which stay.
-func (pr *pruner) dropInside(d *Drop, it *item) {
-	it.copyIfPinned()
-	m, ok := it.value.(*entryMap)
-	if !ok || it.gen != d.Gen || it.era != d.Era {
-		return
-	}
-	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.stampOf(entry) == s })
-	for _, e := range d.Deletions {
-		pr.barrier.maxForgottenStamp = max(pr.barrier.maxForgottenStamp, e.Stamp.Time)
-		if _, stays := m.Stamp(e.Entry); !stays {
-			pr.deletions.forgetInside(d.Key, e.Entry)
-		}
-	}
-	if dropped > 0 {
-		pr.store.updateSums(it)
-		pr.stats.Pruned += uint64(dropped)
-		pr.out.Forgotten = append(pr.out.Forgotten, it.key)
 	}
 }
 
@@ -145,14 +101,8 @@ func (pr *pruner) rewriteEntry(e *Entry, byKey map[string]*Drop) *Entry {
 		d := byKey[in.Key]
 		switch {
 		case d == nil:
-		case d.Since > 0 && d.Kind != 0:
-			in = without(in, d)
 		case d.Kind != 0:
 			in = pr.replaceOvertaken(in, d)
-		case d.Since > 0:
-			if in.Gen < d.Gen || in.Gen == d.Gen && in.Kind == 0 {
-				continue
-			}
 		case in.Gen < d.Gen:
 			// All have the deletion.
 			continue
@@ -187,34 +137,6 @@ func (pr *pruner) replaceOvertaken(in Item, d *Drop) Item {
 		changed = delta.Delete(k, stands) != nil || changed
 	}
 	if changed {
-		in.Bytes = delta.Append(nil)
-	}
-	return in
-}
-
-// without removes the entries that all members have forgotten, and older ones, from a
-// delta of a durable map.
-func without(in Item, d *Drop) Item {
-	if in.Kind != d.Kind || in.Gen != d.Gen {
-		return in
-	}
-	in = liftedItem(in, d.Era)
-	v, err := crdt.Decode(in.Kind, in.Bytes)
-	if err != nil {
-		return in
-	}
-	end := func(entry string) crdt.Stamp { return lift(d.stampOf(entry), in.Era-d.Era) }
-	delta, changed := v.(*entryMap), false
-	for _, e := range d.Deletions {
-		stamp, ok := delta.Stamp(e.Entry)
-		if ok && stamp.Compare(end(e.Entry)) <= 0 {
-			changed = true
-			// As a deletion, which is then forgotten.
-			delta.Delete(e.Entry, end(e.Entry))
-		}
-	}
-	if changed {
-		delta.DropTombstones(func(entry string, s crdt.Stamp) bool { return end(entry) == s })
 		in.Bytes = delta.Append(nil)
 	}
 	return in
@@ -259,29 +181,5 @@ func (pr *pruner) gatherShares(d *Drop, it *item) {
 	if g.Gather(d.writer) {
 		pr.store.updateSums(it)
 		pr.stats.Pruned += uint64(d.Garbage.Items)
-	}
-}
-
-// planExpiry sets when the leader next looks for expired deletions.
-func (pr *pruner) planExpiry() {
-	switch {
-	case !pr.members.isLeader() || pr.deletions.n == 0:
-		pr.expiryAt = clock.Never
-	case pr.expiryAt == clock.Never:
-		every := pr.cfg.evenMargin
-		if pr.cfg.Retain > 0 {
-			every = min(every, pr.cfg.Retain/32)
-		}
-		pr.expiryAt = pr.now.Add(max(every, pr.cfg.PruneEvery))
-	}
-}
-
-// markExpired marks the buckets of expired deletions as suspect.
-func (pr *pruner) markExpired() {
-	pr.expiryAt = clock.Never
-	for key, e := range pr.deletions.of { // order-free: marks only
-		if e.whole.print != 0 && pr.deletions.expired(e.whole) || e.whole.print == 0 && pr.deletions.expired(deletion{lived: e.oldest}) {
-			pr.store.suspect(&pr.store.buckets[bucketOf(pr.store.itemOf(key).hash)])
-		}
 	}
 }

@@ -72,7 +72,7 @@ func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 	const retain, every = 6 * time.Second, 2 * time.Millisecond
 	d := newDisks(t, 3)
 	tweak := d.tweak
-	d.tweak = func(c *Config) { tweak(c); c.Retain, c.evenMargin = retain, 100*time.Millisecond }
+	d.tweak = func(c *Config) { tweak(c); c.Retain = retain }
 	d.hasty = true
 	d.boot(0, 1, 2)
 	for i := range 2 * int(retain/every) {
@@ -84,9 +84,8 @@ func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 	if n, young := d.tombs()/3, int(retain/every); n > young*5/4 {
 		t.Errorf("%d tombstones, of which %d are younger than Retain", n, young)
 	}
-	now := d.core(2).wallAt(d.now)
-	if late := now - d.core(2).retention.fileHeader(d.now).Current; late > millis(retain/2) {
-		t.Errorf("its deletions are those of the others as of %d ms ago", late)
+	if at, all := d.core(2).Memory(d.now).Sweep, uint64(2*sweepSteps); at != d.core(0).barrier.sweep || at < all*3/4 || at > all {
+		t.Errorf("its file has the deletions up to sweep %d of %d", at, d.core(0).barrier.sweep)
 	}
 	d.stop(2)
 	d.do(0, majority, d.set(0, "stays", "e"))
@@ -174,7 +173,8 @@ func entryAboveTheCeiling(t *testing.T) string {
 }
 
 // A member has the end of an entry by a read's repair, and not yet the entry itself, which
-// still stands in the log of its writer, and in a frame under way, when all forget the end.
+// still stands in the log of its writer, and in a frame under way. All forget the end only
+// after the member has acknowledged the log, and the frame is refused then.
 func entryInAnOldLog(t *testing.T) string {
 	d := newDisks(t, 3)
 	d.boot(0, 1, 2)
@@ -201,11 +201,12 @@ func entryInAnOldLog(t *testing.T) string {
 		return r.Err.Error()
 	}
 	d.run(testRetain * 5 / 4)
+	d.dropKind = nil
+	d.run(testRetain * 5 / 4)
 	if d.tombs() != 0 {
 		return "the deletion does not end"
 	}
 	d.step(d.at[2], Received{From: d.at[0], Msg: late})
-	d.dropKind = nil
 	d.run(5 * time.Second)
 	got := d.keys()
 	return verdict(got == "keep/m[b:e]" && d.tombs() == 0, "%s, %d tombstones", got, d.tombs())
@@ -236,7 +237,7 @@ func TestManyEndsInOneMapEnd(t *testing.T) {
 	if most := d.core(0).cfg.Limits.FrameBytes; largest > most || largest == 0 {
 		t.Errorf("a message of %d bytes, more than %d", largest, most)
 	}
-	if r := d.core(0).Stats().Rounds; r > n/dropDeletionsMax+2 {
+	if r := d.core(0).Stats().Rounds; r > 2*sweepSteps+2 {
 		t.Errorf("%d rounds", r)
 	}
 }
@@ -250,13 +251,15 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 	d.run(10 * time.Second)
 	d.do(0, replicator.Local, d.end(0, "b"), operation.Op{Key: "keep/s", Delete: true})
 	d.run(20 * time.Second)
-	want := slices.Concat(d.core(0).deletions.listRecords("keep/m"), d.core(0).deletions.listRecords("keep/s"))
+	want, ran := d.core(0).Agreed(), d.core(0).Memory(d.now).Ran
 	d.stop(0)
 	d.pause(time.Hour)
 	d.boot(0)
-	got := slices.Concat(d.core(0).deletions.listRecords("keep/m"), d.core(0).deletions.listRecords("keep/s"))
-	if len(got) != 3 || !slices.Equal(got, want) {
+	if got := d.core(0).Agreed(); len(got) != 3 || !slices.Equal(got, want) || got[0].Sweep == got[1].Sweep && got[0].Sweep == got[2].Sweep {
 		t.Errorf("%v, was %v", got, want)
+	}
+	if got := d.core(0).Memory(d.now).Ran; got != ran || ran == 0 {
+		t.Errorf("the newest sweep was %d ms ago, before the stop %d", got, ran)
 	}
 }
 
@@ -277,7 +280,7 @@ func TestNewerEndThanTheAgreedOneStays(t *testing.T) {
 	d.do(0, replicator.All, d.end(0, "a"))
 	commits := 0
 	d.delivered = func(_, to gossip.NodeID, m Message) {
-		if _, ok := m.(*Commit); ok && to == d.at[2] && commits == 0 {
+		if c, ok := m.(*Commit); ok && len(c.Forgotten) > 0 && to == d.at[2] && commits == 0 {
 			commits++
 			d.update(to, replicator.Local, replicator.Fence{}, d.set(2, "a", "again"))
 			d.update(to, replicator.Local, replicator.Fence{}, d.end(2, "a"))
@@ -307,8 +310,10 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	d.do(0, majority, d.end(0, "c"))
 	items := []Item{full(d.core(0).store.itemOf("keep/m"))}
 	d.cut = nil
-	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).barrier.floor, Horizon: d.core(2).barrier.horizon, Items: items}})
-	if got := d.core(2).deletions.listRecords("keep/m"); len(got) != 1 || got[0].Entry != "c" {
+	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).barrier.floor, Sweep: d.core(2).barrier.sweep, Items: items}})
+	var got []string
+	d.core(2).store.eachDeletion(func(it *item, entry string, _ uint64) { got = append(got, it.key+" "+entry) })
+	if !slices.Equal(got, []string{"keep/m c"}) || d.core(2).Stats().Retained != 1 {
 		t.Errorf("%v", got)
 	}
 	if got := d.keys(); got != "keep/m[b:e]" || d.tombs() != 3 {

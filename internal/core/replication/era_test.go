@@ -44,7 +44,7 @@ type clockedDisks struct {
 func newClockedDisks(t testing.TB, seed uint64, n int) *clockedDisks {
 	d := &clockedDisks{}
 	w := newWorld(t, seed, 0, func(c *Config) {
-		c.PruneEvery, c.Retain, c.evenMargin = 20*time.Millisecond, testRetain, time.Second
+		c.PruneEvery, c.Retain = 20*time.Millisecond, testRetain
 		c.Keep = func(key string) bool { return key != "memory" }
 		c.Wall = func() uint64 { return d.clock() }
 	})

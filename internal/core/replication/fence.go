@@ -140,23 +140,24 @@ func (s *fences) checkTerm(from gossip.NodeID, held gossip.Epoch, f replicator.F
 }
 
 // barrier is how far this replica has forgotten state. Messages with state carry the floor
-// and the horizon, and replicas accept state only at equal ones.
+// and the sweep, and replicas accept state only at equal ones.
 //
-// Invariant: empty only while no state was taken from peers; floor is 0 or lastDrops is
-// the list of the commit that led to it; fresh only while empty.
+// Invariant: empty only while no state was taken from peers; floor is 0 or last has the
+// lists of the commit that led to it; fresh only while empty.
 type barrier struct {
-	// floor counts the commits, lastDrops are the lines of the newest one.
-	floor     uint64
-	lastDrops []Drop
-	empty     bool
+	// floor counts the commits, last is the newest one.
+	floor uint64
+	last  Commit
+	empty bool
 	// maxForgottenStamp is the newest time of a forgotten deletion of a map entry;
 	// inherited is the one that this replica received when it joined.
 	maxForgottenStamp, inherited uint64
 	// filed is maxForgottenStamp as the own file had it.
 	filed uint64
-	// horizon and minGeneration as in Memory.
-	horizon, minGeneration uint64
-	// fresh is set while the replica has loaded a file and not learned the horizon; own
+	// sweep is the newest sweep, minGeneration the highest forgotten generation of a durable
+	// key (retain.go).
+	sweep, minGeneration uint64
+	// fresh is set while the replica has loaded a file and not learned the sweep; own
 	// are the items written here meanwhile.
 	fresh bool
 	own   []Item

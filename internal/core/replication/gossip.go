@@ -30,7 +30,6 @@ type antiEntropy struct {
 	fences    *fences
 	transfers *transfers
 	barrier   *barrier
-	deletions *deletions
 	values    *values
 	store     *store
 	stream    *stream
@@ -69,9 +68,9 @@ func (ae *antiEntropy) sendStatus(p *peer, reply bool) {
 	if ae.cfg.NoGossip {
 		return
 	}
-	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
+	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.barrier.floor, Sweep: ae.barrier.sweep, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
 		Vector: ae.stream.seenVector(), Fences: ae.fences.sortedFences(), Reply: reply,
-		MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Deletions: ae.deletions.statusSums(ae.now.Sub(ae.deletions.movedAt) > deletionsQuiet), Fresh: ae.barrier.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
+		MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Fresh: ae.barrier.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
 }
 
 // mustPull reports whether streams alone will not remove the difference.

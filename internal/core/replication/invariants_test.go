@@ -68,34 +68,24 @@ func (c *Core) checkInvariants() {
 
 // checkEnds: what is known of deletions is what there is of them.
 func (c *Core) checkEnds() {
-	var sums [deletionParts]uint64
-	n := 0
-	count := func(e deletion) {
-		n++
-		sums[e.print>>58] += e.print
-	}
+	counted, named := 0, 0
 	for i := range c.store.buckets {
 		for key, it := range c.store.buckets[i].items {
-			m, isMap := it.value.(*entryMap)
-			e := c.deletions.of[key]
-			if !c.kept(key) || it.value != nil && (!isMap || m.Tombstones() == 0) {
-				continue
+			must(it.kept == c.kept(key), "%q is durable: %v", key, it.kept)
+			want := 0
+			if m, isMap := it.value.(*entryMap); it.kept && isMap {
+				want = m.Tombstones()
+			} else if it.kept && it.value == nil {
+				want = 1
 			}
-			must(e != nil && e.gen == it.gen, "ends of %q", key)
-			if it.value == nil {
-				must(e.whole.print == it.print && len(e.inside) == 0, "end of %q", key)
-				count(e.whole)
-				continue
-			}
-			must(e.whole.print == 0 && len(e.inside) == m.Tombstones(), "%d ends of entries of %q, not %d", len(e.inside), key, m.Tombstones())
-			for entry, s := range m.Deleted() {
-				must(e.inside[entry].print == entryPrint(it, entry, s) && e.inside[entry].lived >= e.oldest, "end of entry %q of %q", entry, key)
-				count(e.inside[entry])
-			}
+			must(it.deletions == want, "%d ends under %q, not %d", it.deletions, key, want)
+			counted += want
 		}
 	}
-	must(n == c.deletions.n && sums == c.deletions.sums, "sums of ends")
+	c.store.eachDeletion(func(*item, string, uint64) { named++ })
+	must(counted == c.store.deletions && named == counted, "%d ends, %d named, %d counted", c.store.deletions, named, counted)
 	must(!c.barrier.fresh || c.barrier.empty, "fresh and not virgin")
+	must(c.retention.kept <= c.barrier.sweep, "holds all up to sweep %d, and stands at %d", c.retention.kept, c.barrier.sweep)
 }
 
 func must(ok bool, format string, args ...any) {

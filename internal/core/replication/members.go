@@ -36,8 +36,8 @@ type peer struct {
 
 	// floor is the highest at which it was seen (prune.go).
 	floor uint64
-	// evenAt is when its deletions last equalled the own ones, by parts (retain.go).
-	evenAt [deletionParts]clock.Instant
+	// swept is the newest sweep at which its whole state was taken over (retain.go).
+	swept uint64
 
 	// clocked is set if it has a clock, which was offset above the clock of the Instants
 	// (clocks.go).

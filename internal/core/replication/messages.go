@@ -8,7 +8,7 @@ import (
 
 // Message is a message of the replicator protocol. Messages are immutable once
 // sent: the simulator hands the same value to several receivers. Epoch is that of
-// the sender's view in every message that has one; Floor and Horizon are those of the
+// the sender's view in every message that has one; Floor and Sweep are those of the
 // state that it carries (prune.go, retain.go).
 type Message interface{ isMessage() }
 
@@ -16,7 +16,7 @@ type Message interface{ isMessage() }
 type Deltas struct {
 	Epoch   gossip.Epoch
 	Floor   uint64
-	Horizon uint64
+	Sweep   uint64
 	From    uint64
 	Entries []*Entry
 }
@@ -76,13 +76,13 @@ type ReadRequest struct {
 // ReadResult answers a ReadRequest, in its order. Items hold the values whose
 // fingerprints differ from the asker's and that exist here.
 type ReadResult struct {
-	Epoch   gossip.Epoch
-	Floor   uint64
-	Horizon uint64
-	ID      RequestID
-	Round   uint64
-	Prints  []uint64
-	Items   []Item
+	Epoch  gossip.Epoch
+	Floor  uint64
+	Sweep  uint64
+	ID     RequestID
+	Round  uint64
+	Prints []uint64
+	Items  []Item
 	// Withheld are the numbers of keys whose values differ, and must be compared in
 	// parts.
 	Withheld []int
@@ -92,10 +92,10 @@ type ReadResult struct {
 
 // Repair brings a replica that a read found stale up to date.
 type Repair struct {
-	ID      RequestID
-	Floor   uint64
-	Horizon uint64
-	Items   []Item
+	ID    RequestID
+	Floor uint64
+	Sweep uint64
+	Items []Item
 }
 
 // RepairAck confirms that a Repair has been applied.
@@ -113,9 +113,9 @@ type Seen struct {
 
 // Status is the small message of an anti-entropy round.
 type Status struct {
-	Epoch   gossip.Epoch
-	Floor   uint64
-	Horizon uint64
+	Epoch gossip.Epoch
+	Floor uint64
+	Sweep uint64
 	// CaughtUp is the epoch as of which the sender holds everything that a quorum
 	// of any former view has confirmed (members.go).
 	CaughtUp gossip.Epoch
@@ -126,11 +126,8 @@ type Status struct {
 	Fences []replicator.Fence
 	// Reply asks for the receiver's Status.
 	Reply bool
-	// MinGeneration, MaxForgottenStamp and Fresh are the sender's (retain.go). Deletions
-	// has the sum of its deletions under durable keys, or the sums of their parts
-	// (retain.go).
+	// MinGeneration, MaxForgottenStamp and Fresh are the sender's (retain.go).
 	MinGeneration, MaxForgottenStamp uint64
-	Deletions                        []uint64
 	Fresh                            bool
 	// Dots is the highest sequence number of the sender's own changes (values.go).
 	Dots uint64
@@ -174,7 +171,7 @@ type Fetch struct {
 // Values answers Fetch with as many of its keys, from the first on, as fit.
 type Values struct {
 	Floor   uint64
-	Horizon uint64
+	Sweep   uint64
 	Session uint64
 	Ask     uint64
 	// Answered is how many of the keys this answers; not all of them need to exist.
@@ -201,18 +198,23 @@ type partAck struct {
 type Prepare struct {
 	Epoch   gossip.Epoch
 	Floor   uint64
-	Horizon uint64
+	Sweep   uint64
 	Attempt uint64
 	Drops   []Drop
+	// Sweeps asks for the next sweep, in which Deletions become agreed (retain.go).
+	Sweeps    bool
+	Deletions []uint64
 }
 
-// Prepared answers Prepare, in its order.
+// Prepared answers Prepare, in its order: Agreed has the drops, then the deletions.
 type Prepared struct {
 	Epoch   gossip.Epoch
 	Floor   uint64
 	Attempt uint64
 	Agreed  []bool
-	Fences  []replicator.Fence
+	// MaySweep is set if the sender agrees to the sweep.
+	MaySweep bool
+	Fences   []replicator.Fence
 }
 
 // Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
@@ -222,8 +224,11 @@ type Commit struct {
 	// (prune.go).
 	MaxForgottenStamp uint64
 	Floor             uint64
-	Horizon           uint64
+	Sweep             uint64
 	Drops             []Drop
+	// Sweeps is set if this is a sweep: Agreed and Forgotten are its deletions (retain.go).
+	Sweeps            bool
+	Agreed, Forgotten []uint64
 	Fences            []replicator.Fence
 }
 

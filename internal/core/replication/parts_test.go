@@ -117,21 +117,34 @@ func TestTransfersPutPartsTogether(t *testing.T) {
 	}
 }
 
+// newRetention returns the retention of a stream's replica.
+func newRetention(st *stream) *retention {
+	return &retention{env: st.env, members: st.members, clocks: st.clocks, barrier: st.barrier, values: st.values,
+		store: st.values.store, stream: st, table: &table{}, agreed: map[uint64]uint64{}}
+}
+
 func TestDeletionsExpireByRunningTime(t *testing.T) {
-	e, _ := newParts(Config{Retain: time.Hour, Keep: func(string) bool { return true }}, 1)
-	s := &deletions{env: e, of: map[string]*keyDeletions{}, born: 1}
-	it := &item{key: "k", gen: 1, print: 3}
-	s.noteDeletions(it, nil)
-	if _, ok := s.expiredUnder(it); ok {
-		t.Fatal("expired immediately")
+	e, ms := newParts(Config{Retain: 16 * time.Hour, Keep: func(string) bool { return true }}, 1)
+	st := newStream(e, ms)
+	rt := newRetention(st)
+	if rt.nextSweep() != clock.Never {
+		t.Error("a sweep is due without deletions")
 	}
-	e.now = e.now.Add(time.Hour)
-	d, ok := s.expiredUnder(it)
-	if !ok || d.Gen != 1 || s.n != 1 {
-		t.Fatalf("%+v %v, %d deletions", d, ok, s.n)
+	it := st.values.store.obtain("k")
+	st.values.store.absorb(it, 1, 0, nil)
+	rt.loadFile(1, Memory{Ran: millis(20 * time.Minute)})
+	if wait := rt.nextSweep().Sub(1); wait != 40*time.Minute {
+		t.Errorf("a sweep is due in %v, 20 minutes of an hour having passed before the start", wait)
 	}
-	if s.forget("k"); s.n != 0 || s.statusSums(true)[0] != 0 {
-		t.Errorf("%d deletions, sums %v", s.n, s.statusSums(true))
+	rt.endFresh()
+	for n := uint64(1); n <= 1+sweepsKept; n++ {
+		m := &Commit{Sweep: n, Sweeps: true, Agreed: rt.newDeletions(), Forgotten: rt.oldDeletions(n)}
+		if rt.sweep(m); (st.values.store.deletions == 0) != (n == 1+sweepsKept) || (len(m.Agreed) == 1) != (n == 1) {
+			t.Fatalf("sweep %d: %+v, %d deletions are left", n, m, st.values.store.deletions)
+		}
+	}
+	if rt.barrier.minGeneration != 1 || len(rt.agreed) > 0 {
+		t.Errorf("new keys begin at %d; %d deletions are agreed", rt.barrier.minGeneration, len(rt.agreed))
 	}
 }
 
@@ -152,8 +165,7 @@ func TestDiskRefusesDurableKeysAlone(t *testing.T) {
 
 // newValues returns values over a store of its own.
 func newValues(e *env, ms *members) *values {
-	return &values{env: e, members: ms, clocks: &clocks{env: e, members: ms}, barrier: &barrier{empty: true},
-		deletions: &deletions{env: e, of: map[string]*keyDeletions{}}, store: &store{}}
+	return &values{env: e, members: ms, clocks: &clocks{env: e, members: ms}, barrier: &barrier{empty: true}, store: &store{kept: e.kept}}
 }
 
 func TestValuesMergeAndRefuse(t *testing.T) {
@@ -236,8 +248,8 @@ func TestAntiEntropySendsTheLastCommitToAPeerBehind(t *testing.T) {
 	e, ms := newParts(Config{}, 2)
 	st := newStream(e, ms)
 	ae := &antiEntropy{env: e, members: ms, clocks: st.clocks, fences: st.fences, transfers: st.transfers, barrier: st.barrier,
-		deletions: st.values.deletions, values: st.values, store: st.values.store, stream: st}
-	st.barrier.floor, st.barrier.lastDrops = 2, []Drop{{Key: "k", Gen: 1}}
+		values: st.values, store: st.values.store, stream: st}
+	st.barrier.floor, st.barrier.last.Drops = 2, []Drop{{Key: "k", Gen: 1}}
 	if ae.checkPruneFloor(ms.byID[2], 1, 0) {
 		t.Error("state of a lower floor was accepted")
 	}
@@ -258,15 +270,15 @@ func TestRetentionSetsAStaleFileAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		asked := 0
-		rt := &retention{env: e, members: ms, clocks: st.clocks, barrier: st.barrier, deletions: st.values.deletions, values: st.values,
-			store: st.values.store, stream: st, onSetAside: func(clock.Instant) { asked++ }}
-		rt.loadFile(1, Memory{Current: 10, Horizon: 5}, nil)
+		rt := newRetention(st)
+		rt.onSetAside = func(clock.Instant) { asked++ }
+		rt.loadFile(1, Memory{Sweep: 5})
 		e.out = &Effects{}
-		horizon := uint64(10)
+		sweep := uint64(5 + sweepsKept - 1)
 		if stale {
-			horizon = 11
+			sweep++
 		}
-		rt.onStanding(ms.byID[2], &Status{Horizon: horizon})
+		rt.onStanding(ms.byID[2], &Status{Sweep: sweep})
 		if gone := st.values.store.itemOf("kept") == nil; gone != stale || e.out.SetAside != stale || asked != len(e.out.Trace) || rt.barrier.fresh {
 			t.Errorf("stale %v: removed %v, set aside %v, asked %d, fresh %v", stale, gone, e.out.SetAside, asked, rt.barrier.fresh)
 		}

@@ -70,55 +70,28 @@ type Drop struct {
 	Era     uint8
 	Garbage crdt.Garbage
 	Writers []crdt.NodeID
-	// Since, if not 0, marks the deletion of a durable key or, with a Kind, of those
-	// entries of its map, in generation Gen. It is when the leader saw the last of them
-	// (retain.go).
-	Since     uint64
-	Deletions []entryDeletion
 }
 
-// entryDeletion is the deletion of an entry of a map.
-type entryDeletion struct {
-	Entry string
-	Stamp crdt.Stamp
-}
-
-// stampOf returns the stamp of an entry's deletion, the zero Stamp if it is not one of
-// Deletions.
-func (d *Drop) stampOf(entry string) (s crdt.Stamp) {
-	// Deletions are sorted.
-	i, ok := slices.BinarySearchFunc(d.Deletions, entry, func(e entryDeletion, entry string) int { return strings.Compare(e.Entry, entry) })
-	if ok {
-		s = d.Deletions[i].Stamp
-	}
-	return s
-}
-
-func (d *Drop) encodedSize() int {
-	n := len(d.Key) + 40 + 8*len(d.Writers)
-	for i := range d.Deletions {
-		n += len(d.Deletions[i].Entry) + entryDeletionBytes
-	}
-	return n
-}
+func (d *Drop) encodedSize() int { return len(d.Key) + 40 + 8*len(d.Writers) }
 
 // Bounds of one round, and of one look at the store.
 const (
-	dropsMax         = 512
-	dropScanMax      = 4096
-	dropDeletionsMax = 1024 // in one line
-	pruneTireMax     = 4
+	dropsMax     = 512
+	dropScanMax  = 4096
+	pruneTireMax = 4
 )
 
-// entryDeletionBytes is the size of an entryDeletion without the name.
-const entryDeletionBytes = 24
-
 // pruning is the leader's round in flight. The zero pruning is none.
+//
+// Invariant: agreed has an element for each of drops, then for each of deletions.
 type pruning struct {
-	attempt uint64
-	drops   []Drop
-	agreed  []bool
-	heard   map[gossip.NodeID]bool
+	attempt   uint64
+	drops     []Drop
+	deletions []uint64
+	agreed    []bool
+	// sweep is the sweep that it begins, 0 if it begins none, or a peer does not agree.
+	sweep uint64
+	heard map[gossip.NodeID]bool
 }
 
 // pruner leads the rounds that forget state, and answers and commits those of another
@@ -129,7 +102,6 @@ type pruner struct {
 	fences      *fences
 	transfers   *transfers
 	barrier     *barrier
-	deletions   *deletions
 	values      *values
 	store       *store
 	stream      *stream
@@ -141,18 +113,20 @@ type pruner struct {
 	pruneRound pruning
 	idleRounds int
 	pruneAt    clock.Instant
-	// expiryAt is when the leader next looks for expired deletions.
-	expiryAt clock.Instant
 	// cursor and idleCursor are the buckets at which the next scans begin.
 	cursor, idleCursor int
 }
 
-// planPrune sets the time of the next round if a bucket is suspect.
+// planPrune sets the time of the next round if a bucket is suspect, or a sweep comes.
 func (pr *pruner) planPrune(now clock.Instant) {
-	if !pr.members.isLeader() || pr.store.suspects == 0 && len(pr.cfg.Expire) == 0 {
+	soon, sweep := now.Add(pr.pruneWait()), pr.retention.nextSweep()
+	switch {
+	case !pr.members.isLeader():
 		pr.pruneAt = clock.Never
-	} else if pr.pruneAt == clock.Never {
-		pr.pruneAt = now.Add(pr.pruneWait())
+	case pr.store.suspects > 0 || len(pr.cfg.Expire) > 0 || !now.Before(sweep):
+		pr.pruneAt = clock.Min(pr.pruneAt, soon)
+	default:
+		pr.pruneAt = sweep
 	}
 }
 
@@ -171,13 +145,18 @@ func (pr *pruner) startRound(now clock.Instant) {
 	if !pr.checkPeerFloors(now) {
 		return
 	}
-	drops := pr.droppable(now)
-	if len(drops) == 0 {
+	s := pruning{drops: pr.droppable(now), heard: map[gossip.NodeID]bool{}}
+	if !now.Before(pr.retention.nextSweep()) && pr.retention.maySweep() {
+		s.sweep, s.deletions = pr.barrier.sweep+1, pr.retention.newDeletions()
+		pr.retention.promised = s.sweep
+	}
+	if len(s.drops) == 0 && s.sweep == 0 {
 		return
 	}
 	pr.ids++
-	pr.pruneRound = pruning{attempt: pr.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
-	m := &Prepare{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Horizon: pr.barrier.horizon, Attempt: pr.ids, Drops: drops}
+	s.attempt, s.agreed = pr.ids, slices.Repeat([]bool{true}, len(s.drops)+len(s.deletions))
+	pr.pruneRound = s
+	m := &Prepare{Epoch: pr.members.epoch, Floor: pr.barrier.floor, Sweep: pr.barrier.sweep, Attempt: pr.ids, Drops: s.drops, Sweeps: s.sweep > 0, Deletions: s.deletions}
 	for _, p := range pr.members.peers {
 		pr.transfers.sendMessage(p, m)
 	}
@@ -231,7 +210,7 @@ func (pr *pruner) droppable(now clock.Instant) (out []Drop) {
 
 func (pr *pruner) candidateFrom(it *item) (d Drop, ok bool) {
 	if pr.kept(it.key) {
-		return pr.deletions.expiredUnder(it)
+		return d, false // sweeps forget its deletions
 	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
@@ -272,7 +251,7 @@ func (pr *pruner) foldShares(now clock.Instant, it *item) {
 }
 
 func (pr *pruner) onPrepare(p *peer, m *Prepare) {
-	if m.Epoch != pr.members.epoch || len(pr.members.voters) == 0 || pr.members.voters[0] != p.id || !pr.antiEntropy.checkPruneFloor(p, m.Floor, m.Horizon) {
+	if m.Epoch != pr.members.epoch || len(pr.members.voters) == 0 || pr.members.voters[0] != p.id || !pr.antiEntropy.checkPruneFloor(p, m.Floor, m.Sweep) {
 		return
 	}
 	pr.barrier.empty = false
@@ -280,25 +259,27 @@ func (pr *pruner) onPrepare(p *peer, m *Prepare) {
 	for i := range m.Drops {
 		out.Agreed[i] = pr.agreesTo(&m.Drops[i])
 	}
+	if out.MaySweep = m.Sweeps && pr.retention.maySweep(); out.MaySweep {
+		pr.retention.promised = m.Sweep + 1
+	}
+	out.Agreed = append(out.Agreed, pr.retention.heldOf(m.Deletions)...)
 	pr.transfers.sendStored(p, out, pr.cfg.Keep != nil)
 }
 
 // lastCommit returns the commit that led to the floor.
 func (ae *antiEntropy) lastCommit() *Commit {
-	m := &Commit{MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Floor: ae.barrier.floor, Horizon: ae.barrier.horizon, Drops: ae.barrier.lastDrops, Fences: ae.fences.sortedFences()}
-	return m
+	m := ae.barrier.last
+	m.Floor, m.Sweep, m.MinGeneration, m.MaxForgottenStamp = ae.barrier.floor, ae.barrier.sweep, ae.barrier.minGeneration, ae.barrier.maxForgottenStamp
+	m.Fences = ae.fences.sortedFences()
+	return &m
 }
 
 // agreesTo reports whether this replica holds the state that d forgets.
 func (pr *pruner) agreesTo(d *Drop) bool {
 	it := pr.store.itemOf(d.Key)
 	switch {
-	case it == nil || pr.kept(d.Key) != (d.Since > 0):
+	case it == nil || it.kept:
 		return false
-	case d.Since > 0 && d.Kind != 0:
-		return agreesInside(d, it)
-	case d.Since > 0:
-		return it.value == nil && it.gen == d.Gen
 	case d.Kind == 0:
 		return it.gen >= d.Gen
 	case it.gen != 0 || it.kind() != d.Kind || it.era != d.Era:
@@ -311,28 +292,18 @@ func (pr *pruner) agreesTo(d *Drop) bool {
 	return ok && p.Garbage(pr.members.isDead) == d.Garbage
 }
 
-// agreesInside reports whether a durable map has all deletions of d, or newer states in
-// their place.
-func agreesInside(d *Drop, it *item) bool {
-	m, ok := it.value.(*entryMap)
-	if !ok || it.gen != d.Gen || it.era != d.Era {
-		return false
-	}
-	return !slices.ContainsFunc(d.Deletions, func(e entryDeletion) bool {
-		s, ok := m.Stamp(e.Entry)
-		return !ok || s.Compare(e.Stamp) < 0
-	})
-}
-
 func (pr *pruner) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	s := &pr.pruneRound
-	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != pr.members.epoch || m.Floor != pr.barrier.floor || len(m.Agreed) != len(s.drops) {
+	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != pr.members.epoch || m.Floor != pr.barrier.floor || len(m.Agreed) != len(s.agreed) {
 		return
 	}
 	pr.fences.raiseAll(p.id, m.Epoch, m.Fences)
 	s.heard[p.id] = true
 	for i, ok := range m.Agreed {
 		s.agreed[i] = s.agreed[i] && ok
+	}
+	if !m.MaySweep {
+		s.sweep = 0
 	}
 	pr.decideRound(now)
 }
@@ -347,18 +318,26 @@ func (pr *pruner) decideRound(now clock.Instant) {
 		pr.assertAllHeard(&s)
 	}
 	pr.pruneRound = pruning{}
-	var drops []Drop
+	m := &Commit{Sweep: s.sweep, Sweeps: s.sweep == pr.barrier.sweep+1}
 	for i := range s.drops {
 		if s.agreed[i] {
-			drops = append(drops, s.drops[i])
+			m.Drops = append(m.Drops, s.drops[i])
 		}
 	}
-	if len(drops) == 0 {
+	if m.Sweeps {
+		m.Forgotten = pr.retention.oldDeletions(s.sweep)
+		for i, print := range s.deletions {
+			if s.agreed[len(s.drops)+i] {
+				m.Agreed = append(m.Agreed, print)
+			}
+		}
+	}
+	if len(m.Drops) == 0 && !m.Sweeps {
 		pr.idleRounds++
 		return
 	}
 	pr.idleRounds = 0
-	pr.applyCommit(now, drops)
+	pr.applyCommit(m)
 	for _, p := range pr.members.peers {
 		pr.transfers.sendMessage(p, pr.antiEntropy.lastCommit())
 	}
@@ -366,12 +345,12 @@ func (pr *pruner) decideRound(now clock.Instant) {
 
 // checkPruneFloor reports whether this replica may accept state of a peer at floor, and
 // makes the side that is behind catch up.
-func (ae *antiEntropy) checkPruneFloor(p *peer, floor, horizon uint64) bool {
+func (ae *antiEntropy) checkPruneFloor(p *peer, floor, sweep uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
-	case ae.barrier.fresh, floor == ae.barrier.floor && horizon != ae.barrier.horizon:
-		// The Status shows which side stands at the lower horizon.
-		ae.sendStatus(p, horizon > ae.barrier.horizon || ae.barrier.fresh)
+	case ae.barrier.fresh, floor == ae.barrier.floor && sweep != ae.barrier.sweep:
+		// The Status shows which side stands at the lower sweep.
+		ae.sendStatus(p, sweep > ae.barrier.sweep || ae.barrier.fresh)
 	case floor == ae.barrier.floor:
 		return true
 	case floor < ae.barrier.floor && p.floor >= ae.barrier.floor:
@@ -393,19 +372,19 @@ func (pr *pruner) onCommit(now clock.Instant, p *peer, m *Commit) {
 		return
 	case pr.barrier.empty, pr.barrier.floor == 0 && m.Floor > 1:
 		// All state of this replica was written by itself, or by other newcomers.
-		pr.retention.raiseHorizon(m.Horizon, m.MinGeneration)
+		pr.retention.raiseSweep(m.Sweep, m.MinGeneration)
 		pr.barrier.maxForgottenStamp, pr.barrier.inherited = max(pr.barrier.maxForgottenStamp, m.MaxForgottenStamp), max(pr.barrier.inherited, m.MaxForgottenStamp)
 		if pr.barrier.fresh {
 			pr.retention.endFresh()
 		}
-		pr.barrier.empty, pr.barrier.floor, pr.barrier.lastDrops = false, m.Floor, m.Drops
+		pr.barrier.empty, pr.barrier.floor, pr.barrier.last = false, m.Floor, *m
 	default:
 		if m.Floor != pr.barrier.floor+1 {
 			// Impossible while all members are in the view; see above.
 			pr.stats.FloorGaps++
 		}
 		pr.barrier.floor, pr.barrier.minGeneration, pr.barrier.maxForgottenStamp = m.Floor-1, max(pr.barrier.minGeneration, m.MinGeneration), max(pr.barrier.maxForgottenStamp, m.MaxForgottenStamp)
-		pr.applyCommit(now, m.Drops)
+		pr.applyCommit(m)
 	}
 	pr.antiEntropy.sendStatus(p, false)
 	for _, p := range pr.members.peers {
@@ -449,7 +428,7 @@ func (pr *pruner) deleteIdle(now clock.Instant) {
 				continue
 			}
 			pr.store.absorb(it, it.gen+1, 0, nil)
-			pr.values.noteChange(it, nil)
+			pr.values.reportChange(it)
 			pr.stats.Expired++
 			pr.traceEvent(TraceEvent{Kind: TraceExpired, Key: it.key})
 			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen})

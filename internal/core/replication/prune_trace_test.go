@@ -118,7 +118,7 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 		drops = append(drops, d)
 	}
 	c.out = &Effects{}
-	c.pruner.applyCommit(w.now, drops)
+	c.pruner.applyCommit(&Commit{Drops: drops})
 	c.checkInvariants()
 	there := &store{}
 	for _, e := range c.stream.log.entries {

@@ -94,7 +94,7 @@ func (rs *reads) readRequest(r *request) *ReadRequest {
 }
 
 func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, ID: m.ID, Round: m.Round}
+	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.barrier.floor, Sweep: rs.barrier.sweep, ID: m.ID, Round: m.Round}
 	higher, ok := rs.fences.checkTerm(p.id, m.Epoch, m.Fence)
 	if !ok && rs.fences.early(m.Fence.Term, rs.members.epoch) {
 		rs.held.keepRead(p.id, m)

@@ -41,14 +41,14 @@ type ReadParts struct {
 // Differ is empty, the item is the whole value, since the two cannot be compared in
 // parts.
 type PartsResult struct {
-	Floor   uint64
-	Horizon uint64
-	Epoch   gossip.Epoch
-	ID      RequestID
-	Round   uint64
-	Index   int
-	Items   []Item
-	Differ  []byte
+	Floor  uint64
+	Sweep  uint64
+	Epoch  gossip.Epoch
+	ID     RequestID
+	Round  uint64
+	Index  int
+	Items  []Item
+	Differ []byte
 }
 
 func (*ReadParts) isMessage()   {}
@@ -134,7 +134,7 @@ func (rs *reads) compareParts(p *peer, r *request, index int) bool {
 }
 
 func (rs *reads) onReadParts(p *peer, m *ReadParts) {
-	out := &PartsResult{Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, Epoch: rs.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
+	out := &PartsResult{Floor: rs.barrier.floor, Sweep: rs.barrier.sweep, Epoch: rs.members.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
 	out.Items, out.Differ = rs.values.partsFor(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
 	rs.transfers.sendStored(p, out, rs.kept(m.Key))
 }
@@ -199,7 +199,7 @@ func (rs *reads) sendRepair(r *request, p *peer) {
 	}
 	rs.stats.Repairs++
 	rs.traceEvent(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	rs.transfers.sendMessage(p, &Repair{ID: r.id, Floor: rs.barrier.floor, Horizon: rs.barrier.horizon, Items: items})
+	rs.transfers.sendMessage(p, &Repair{ID: r.id, Floor: rs.barrier.floor, Sweep: rs.barrier.sweep, Items: items})
 }
 
 // lacking returns the parts of a value that differed at a member, or have changed since
@@ -284,7 +284,7 @@ func (ss *sessions) askParts(key string) *FetchParts {
 }
 
 func (ss *sessions) onFetchParts(p *peer, m *FetchParts) {
-	out := &Values{Floor: ss.barrier.floor, Horizon: ss.barrier.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
+	out := &Values{Floor: ss.barrier.floor, Sweep: ss.barrier.sweep, Session: m.Session, Ask: m.Ask, Answered: 1}
 	out.Items, _ = ss.values.partsFor(m)
 	ss.transfers.sendMessage(p, out)
 }

@@ -1,9 +1,8 @@
 package replication
 
 import (
-	"math"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -16,204 +15,266 @@ import (
 //
 // An old state of a durable key (Config.Keep) may come back at any time, in the file of a
 // member that was away. The deletion of the key must still stand then, or the file would
-// bring the key back. So replicas keep the deletion of a durable key for Retain of their
-// running time, and accept no file that was away for longer. The same holds for an entry
-// of a map under a durable key: its tombstone is a deletion like that of a key.
+// bring the key back. The same holds for an entry of a map under a durable key. So a
+// deletion is kept for at least Retain, and a file that was away for longer is set aside.
 //
-//   - A replica notes when it first saw a deletion (since, by the wall clock), and its
-//     running time then (lived, which stands still while the replica is down, so a
-//     cluster that was down for months has not aged). A deletion has *expired* after
-//     Retain of running time; above Limits.Tombstones, once it is settled.
-//   - Rounds forget expired deletions (prune.go), at all members or at none. The
-//     *horizon* is the newest since that was forgotten so. It only grows, is in every
-//     message that carries state, and is kept in the files.
-//   - A replica tracks until when it had the deletions of all peers: every Status carries
-//     the sum of the sender's, or, while they change, the sums of 64 parts of them. A
-//     replica is *current* as of the time when each sum last equalled its own at every
-//     peer, less evenMargin for differences between clocks. That time is kept in the file
-//     too.
-//   - A file whose current is before the cluster's horizon may lack a deletion that all
-//     members have forgotten. No member can name the keys concerned: all keys that came
-//     from the file are set aside (Effects.SetAside), and the peers fill the replica. A
-//     file that is current has all forgotten deletions, and is merged.
+// The members count *sweeps*, which are commits of the rounds of prune.go, sweepSteps of
+// them in a Retain. Sweep t does two things, at all members or at none:
+//
+//	agreed     the leader names the deletions that it holds and that were not agreed
+//	           before. Those that all members hold are agreed as of sweep t.
+//	forgotten  deletions that were agreed as of sweep t-sweepsKept or before end.
+//
+// A file carries the sweep up to which it holds all agreed deletions. A file of sweep k
+// has all deletions that are forgotten up to sweep k+sweepsKept. So it is merged if it
+// missed fewer than sweepsKept sweeps, and is set aside otherwise: all keys that came from
+// the file are removed (Effects.SetAside), and the peers fill the replica. One sweep less
+// than could be missed, since a member that joins may meet one that it was not asked about.
+//
+// No clock decides what is forgotten or set aside. The running time of the leader only
+// spaces the sweeps. That time is in the file, so restarts do not delay them, and it does
+// not grow while all members are down: files of a cluster that was down for months have
+// missed no sweep. A wall clock that is wrong or jumps has no effect.
+//
+// A replica agrees to a sweep only if it holds all deletions that are agreed already, and
+// if all peers have acknowledged its entries from before the former sweep: those could
+// bring back what is forgotten. A replica that joins, or learns of a higher sweep, holds
+// the agreed deletions once it has taken over the state of every peer at that sweep.
 //
 // Generations of durable keys never get smaller: minGeneration is the highest that was
 // forgotten, and a new key begins there. So a deletion in a file that the cluster has
 // forgotten deletes no key that was created since. For entries, maxForgottenStamp is the
 // newest stamp that was forgotten: a new entry must be above it, also at a replica that
-// joins with a file or without (barrier.inherited). Replicas that took part in the round
+// joins with a file or without (barrier.inherited). Replicas that took part in the sweep
 // hold the stamp in each map.
 //
-// Entries are forgotten by name and stamp, not as the whole garbage of a value: in a map
-// in use, some tombstone is always young.
-//
 // A replica that has just loaded its file is *fresh*. It neither accepts nor sends state
-// until it has learned the horizon: from any non-fresh member, from all members if all
-// are fresh, or immediately if it is alone. It keeps its own writes of that time.
+// until it has learned the sweep: from any non-fresh member, from all members if all are
+// fresh, or immediately if it is alone. So if all members come back with old files, the
+// newest file decides, and no file is judged by its age alone. A fresh replica keeps its
+// own writes.
 //
 // Two cases are not covered. Two parts of a cluster may both continue for longer than
 // Retain (AssumeCrash). And a member that was away for longer than Retain may found the
 // cluster anew before the members that continued arrive: it has then brought back keys
-// that they had deleted and forgotten. Stats.LateHorizons counts that.
+// that they had deleted and forgotten. Stats.LateFiles counts that.
 //
-// Rejected: comparing how many rounds a file has missed (every short absence would cost
-// the file, also when all members are down in turns); comparing times alone, without the
-// sum (a member may be in the view, and have missed a deletion, for as long as a link is
-// slow); dropping the tombstones that a file brings (they may be the last copies of a
-// deletion).
+// Rejected: an age by the wall clock (a clock that is set back merges any file, and one
+// that is set forward sets all aside); an age for each deletion, in each file; comparing
+// the rounds of prune.go (every short absence would cost the file); dropping the
+// tombstones that a file brings (they may be the last copies of a deletion).
 
-// Memory is the header of a file of durable keys. Times are milliseconds of the wall
-// clock, Lived milliseconds of running.
+const (
+	// sweepSteps is how many sweeps there are in a Retain, sweepsKept for how many an
+	// agreed deletion is kept. An absence of less than a Retain misses at most sweepSteps.
+	sweepSteps = 16
+	sweepsKept = sweepSteps + 1
+	// overEvery is the time between sweeps above Limits.Tombstones.
+	overEvery = time.Minute
+	// sweepDeletionsMax bounds the deletions that are agreed in one sweep.
+	sweepDeletionsMax = 1 << 17
+)
+
+// Memory is the header of a file of durable keys.
 type Memory struct {
-	// Current is the time up to which the file has the deletions of all members, 0 if
-	// unknown. Horizon and MinGeneration are explained above.
-	Current, Horizon, MinGeneration uint64
-	// Lived is how long the file has been in use.
-	Lived uint64
+	// Sweep is the sweep up to which the file holds all agreed deletions.
+	Sweep, MinGeneration uint64
 	// MaxForgottenStamp is the newest time of a forgotten deletion of a map entry.
 	MaxForgottenStamp uint64
+	// Ran is for how many milliseconds the file has been in use since the newest sweep.
+	Ran uint64
+	// Agreed has the agreed deletions. It is nil if they are not stored again.
+	Agreed []AgreedDeletion
 }
 
-// DeletionRecord describes the deletion of a durable key or, with Inside, of an entry of
-// its map: when the replica saw it, and how long the file had been in use then.
-type DeletionRecord struct {
-	Key          string
-	Inside       bool
-	Entry        string
-	Since, Lived uint64
-}
+// AgreedDeletion is a deletion that all members held at a sweep.
+type AgreedDeletion struct{ Print, Sweep uint64 }
 
-// evenMargin bounds the difference of members' clocks and the delay of frames.
-const evenMargin = 10 * time.Minute
-
-// retention keeps a replica current with the deletions of its peers, and decides whether
-// the keys of an old file may be merged.
+// retention carries out sweeps, and decides whether the keys of an old file are merged.
 type retention struct {
 	*env
-	members   *members
-	clocks    *clocks
-	barrier   *barrier
-	deletions *deletions
-	values    *values
-	store     *store
-	stream    *stream
+	members *members
+	clocks  *clocks
+	barrier *barrier
+	values  *values
+	store   *store
+	stream  *stream
+	table   *table
 
-	// current as in Memory. found is current as the file had it, restored are the keys that
-	// came from it. Without a file no key is stale.
-	current, found uint64
-	restored       []string
-	heardFrom      map[gossip.NodeID]bool
+	// kept is the sweep up to which this replica holds all agreed deletions, promised the
+	// sweep to which it has agreed last. Invariant: kept <= barrier.sweep.
+	kept, promised uint64
+	// agreed has the agreed deletions by their fingerprints, with their sweeps.
+	agreed map[uint64]uint64
+	// sweptAt is when the newest sweep reached this replica, or its start, mark the newest
+	// own entry then. ranBefore is Memory.Ran at the start.
+	sweptAt   clock.Instant
+	mark      uint64
+	ranBefore time.Duration
+
+	// restored are the keys that came from the file; filed is set if there were any.
+	restored  []string
+	filed     bool
+	heardFrom map[gossip.NodeID]bool
 	// onSetAside is called after keys of the file have been removed.
 	onSetAside func(now clock.Instant)
 }
 
 func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
 
-func (s *deletions) lived() uint64 { return s.livedBefore + millis(s.now.Sub(s.born)) }
-
-// loadFile sets the header and the deletions of a file.
-func (rt *retention) loadFile(now clock.Instant, m Memory, ended []DeletionRecord) {
-	rt.now, rt.deletions.born = now, now
-	rt.current, rt.barrier.horizon, rt.barrier.minGeneration, rt.deletions.livedBefore = m.Current, m.Horizon, m.MinGeneration, m.Lived
+// loadFile sets the header and the agreed deletions of a file.
+func (rt *retention) loadFile(now clock.Instant, m Memory) {
+	rt.now, rt.sweptAt, rt.ranBefore = now, now, time.Duration(m.Ran)*time.Millisecond
+	rt.kept, rt.barrier.sweep, rt.barrier.minGeneration = m.Sweep, m.Sweep, m.MinGeneration
 	rt.barrier.maxForgottenStamp, rt.barrier.inherited, rt.barrier.filed = m.MaxForgottenStamp, m.MaxForgottenStamp, m.MaxForgottenStamp
-	rt.found = max(m.Current, m.Horizon)
-	rt.deletions.restoreAges(m.Lived, ended, rt.found)
-	for i := range rt.store.buckets {
-		for key := range rt.store.buckets[i].items {
-			if rt.kept(key) {
-				rt.restored = append(rt.restored, key)
-			}
-		}
+	for _, a := range m.Agreed {
+		rt.agreed[a.Print] = a.Sweep
 	}
-	slices.Sort(rt.restored)
-	rt.barrier.fresh = len(rt.restored) > 0
+	rt.restored = rt.keptKeys()
+	rt.filed = len(rt.restored) > 0
+	rt.barrier.fresh = rt.filed
 	rt.heardFrom = map[gossip.NodeID]bool{}
 	rt.clocks.unjudged = rt.barrier.fresh && rt.cfg.Wall != nil
-	if !rt.barrier.fresh {
-		rt.found = math.MaxUint64
-	}
 }
 
-// fileHeader returns the header for the file.
+// fileHeader returns the header for the file, without the agreed deletions.
 func (rt *retention) fileHeader(now clock.Instant) Memory {
 	rt.now = max(rt.now, now)
-	rt.advanceCurrent()
-	return Memory{Current: rt.current, Horizon: rt.barrier.horizon, MinGeneration: rt.barrier.minGeneration, Lived: rt.deletions.lived(), MaxForgottenStamp: rt.barrier.maxForgottenStamp}
+	rt.advanceKept()
+	return Memory{Sweep: rt.kept, MinGeneration: rt.barrier.minGeneration, MaxForgottenStamp: rt.barrier.maxForgottenStamp,
+		Ran: millis(rt.ranBefore + rt.now.Sub(rt.sweptAt))}
 }
 
-// advanceCurrent brings current up to date.
-func (rt *retention) advanceCurrent() {
-	rt.current = max(rt.current, rt.barrier.horizon)
-	if rt.barrier.fresh || rt.members.view == nil {
+// listAgreed returns the agreed deletions for the file, sorted.
+func (rt *retention) listAgreed() []AgreedDeletion {
+	out := make([]AgreedDeletion, 0, len(rt.agreed))
+	for _, print := range slices.Sorted(maps.Keys(rt.agreed)) {
+		out = append(out, AgreedDeletion{print, rt.agreed[print]})
+	}
+	return out
+}
+
+// advanceKept raises kept once the whole state of every peer at this sweep has been taken
+// over.
+func (rt *retention) advanceKept() {
+	behind := func(p *peer) bool { return p.swept < rt.barrier.sweep }
+	if !rt.barrier.fresh && rt.members.view != nil && !slices.ContainsFunc(rt.members.peers, behind) {
+		rt.kept = rt.barrier.sweep
+	}
+}
+
+// nextSweep returns when the leader's next sweep is due, clock.Never without deletions.
+func (rt *retention) nextSweep() clock.Instant {
+	step, forever := rt.cfg.Retain/sweepSteps, rt.cfg.Retain < 0
+	switch over := rt.store.deletions > rt.cfg.Limits.Tombstones; {
+	case rt.store.deletions == 0 && len(rt.agreed) == 0, !over && forever:
+		return clock.Never
+	case over && (forever || step > rt.cfg.overEvery):
+		step = rt.cfg.overEvery
+	}
+	return rt.sweptAt.Add(step - rt.ranBefore)
+}
+
+// maySweep reports whether this replica agrees to a sweep.
+func (rt *retention) maySweep() bool {
+	rt.advanceKept()
+	unsent := func(p *peer) bool { return p.acked < rt.mark }
+	older := func(r *request) bool { return !r.done && r.seq <= rt.mark }
+	return !rt.barrier.fresh && rt.kept == rt.barrier.sweep &&
+		!slices.ContainsFunc(rt.members.peers, unsent) && !slices.ContainsFunc(rt.table.writes, older)
+}
+
+// newDeletions returns the fingerprints of deletions that are not agreed, sorted.
+func (rt *retention) newDeletions() (out []uint64) {
+	rt.store.eachDeletion(func(_ *item, _ string, print uint64) {
+		if _, ok := rt.agreed[print]; !ok {
+			out = append(out, print)
+		}
+	})
+	slices.Sort(out)
+	return out[:min(len(out), sweepDeletionsMax)]
+}
+
+// oldDeletions returns the agreed deletions that a sweep forgets, sorted.
+func (rt *retention) oldDeletions(sweep uint64) (out []uint64) {
+	for _, a := range rt.listAgreed() {
+		if a.Sweep+sweepsKept <= sweep {
+			out = append(out, a.Print)
+		}
+	}
+	return out
+}
+
+// heldOf reports for each of some deletions whether this replica holds it.
+func (rt *retention) heldOf(prints []uint64) []bool {
+	here := map[uint64]bool{}
+	rt.store.eachDeletion(func(_ *item, _ string, print uint64) { here[print] = true })
+	out := make([]bool, len(prints))
+	for i, print := range prints {
+		out[i] = here[print]
+	}
+	return out
+}
+
+// sweep carries out the sweep of a commit.
+func (rt *retention) sweep(m *Commit) {
+	gone := map[uint64]bool{}
+	for _, print := range m.Forgotten {
+		gone[print] = true
+		delete(rt.agreed, print)
+	}
+	for _, print := range m.Agreed {
+		if _, before := rt.agreed[print]; !before { // a leader without a file asks again
+			rt.agreed[print] = m.Sweep
+		}
+	}
+	concerned := map[string]*item{}
+	rt.store.eachDeletion(func(it *item, _ string, print uint64) {
+		if gone[print] {
+			concerned[it.key] = it
+		}
+	})
+	for _, key := range slices.Sorted(maps.Keys(concerned)) {
+		rt.forgetUnder(concerned[key], gone)
+		rt.out.Forgotten = append(rt.out.Forgotten, key)
+	}
+	if rt.setSweep(max(rt.barrier.sweep, m.Sweep)); rt.promised == m.Sweep {
+		rt.kept = m.Sweep
+	}
+}
+
+// forgetUnder forgets deletions under a durable key: its own, or those of entries. A key
+// that was created again, and an entry that was set again, stay as they are.
+func (rt *retention) forgetUnder(it *item, gone map[uint64]bool) {
+	if it.value == nil {
+		rt.barrier.minGeneration = max(rt.barrier.minGeneration, it.gen)
+		rt.values.removeItem(it)
+		rt.stats.Pruned++
 		return
 	}
-	even := rt.now
-	for _, p := range rt.members.peers {
-		even = min(even, slices.Min(p.evenAt[:]))
-	}
-	if margin := millis(rt.cfg.evenMargin); even > 0 && rt.wallAt(even) > margin {
-		rt.current = max(rt.current, rt.wallAt(even)-margin)
-	}
-}
-
-// expired reports whether a deletion under a durable key may be forgotten.
-func (s *deletions) expired(e deletion) bool {
-	age, settled := s.lived()-e.lived, 2*millis(s.cfg.evenMargin)
-	over := s.n > s.cfg.Limits.Tombstones
-	return age >= millis(s.cfg.Retain) && s.cfg.Retain > 0 || over && age >= settled
-}
-
-// expiredUnder returns the expired deletions under a durable key: its own, or those of
-// entries of its map, as many as fit into one drop.
-func (s *deletions) expiredUnder(it *item) (d Drop, ok bool) {
-	e := s.of[it.key]
-	switch {
-	case e == nil:
-		return d, false
-	case e.whole.print != 0:
-		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, s.expired(e.whole)
-	}
-	e.updateDue(s.expired)
-	d = Drop{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Since: 1}
-	m, _ := it.value.(*entryMap)
-	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Deletions) < dropDeletionsMax && size < s.cfg.Limits.FrameBytes/4; i-- {
-		entry := e.due[i]
-		if x, still := e.inside[entry]; still && s.expired(x) {
-			stamp, _ := m.Stamp(entry)
-			d.Deletions, d.Since = append(d.Deletions, entryDeletion{entry, stamp}), max(d.Since, x.since)
-			size += len(entry) + entryDeletionBytes
+	it.copyIfPinned()
+	dropped := it.value.(*entryMap).DropTombstones(func(entry string, s crdt.Stamp) bool {
+		if !gone[entryPrint(it, entry, s)] {
+			return false
 		}
-	}
-	return d, len(d.Deletions) > 0
+		rt.barrier.maxForgottenStamp = max(rt.barrier.maxForgottenStamp, s.Time)
+		return true
+	})
+	rt.store.updateSums(it)
+	rt.stats.Pruned += uint64(dropped)
 }
 
-// updateDue updates due. It scans all entries only if one may have expired and none is left of
-// those that had at the last scan.
-func (e *keyDeletions) updateDue(expired func(deletion) bool) {
-	for n := len(e.due); n > 0; n-- {
-		if x, still := e.inside[e.due[n-1]]; still && expired(x) {
-			return
-		}
-		e.due = e.due[:n-1]
-	}
-	if !expired(deletion{lived: e.oldest}) {
-		return
-	}
-	e.oldest = math.MaxUint64
-	for entry, x := range e.inside { // order-free: sorted below
-		if expired(x) {
-			e.due = append(e.due, entry)
-		}
-		e.oldest = min(e.oldest, x.lived)
-	}
-	slices.SortFunc(e.due, func(a, b string) int { return strings.Compare(b, a) })
+// setSweep notes that this replica stands at a sweep.
+func (rt *retention) setSweep(sweep uint64) {
+	rt.barrier.sweep, rt.stream.shared = sweep, nil
+	rt.sweptAt, rt.ranBefore, rt.mark = rt.now, 0, rt.stream.log.last()
 }
 
-// onStanding applies the horizon and the marks of a Status.
+// onStanding applies the sweep and the marks of a Status.
 func (rt *retention) onStanding(p *peer, m *Status) {
 	if rt.barrier.fresh || m.Floor <= rt.barrier.floor {
-		// A replica at a lower floor learns the horizon with the Commit that it lacks.
-		rt.raiseHorizon(m.Horizon, m.MinGeneration)
+		// A replica at a lower floor learns the sweep with the Commit that it lacks.
+		rt.raiseSweep(m.Sweep, m.MinGeneration)
 	}
 	if rt.barrier.maxForgottenStamp = max(rt.barrier.maxForgottenStamp, m.MaxForgottenStamp); rt.members.caughtUp == 0 {
 		rt.barrier.inherited = max(rt.barrier.inherited, m.MaxForgottenStamp)
@@ -237,27 +298,28 @@ func (rt *retention) endFresh() {
 	rt.barrier.fresh, rt.restored, rt.heardFrom, rt.barrier.own = false, nil, nil, nil
 }
 
-// endFreshAlone ends being fresh if no peer is left to ask for the horizon.
+// endFreshAlone ends being fresh if no peer is left to ask for the sweep.
 func (rt *retention) endFreshAlone() {
 	if rt.barrier.fresh && rt.members.view != nil && !rt.hasUnheardPeer() {
 		rt.endFresh()
 	}
 }
 
-// raiseHorizon applies the horizon of another member.
-func (rt *retention) raiseHorizon(horizon, base uint64) {
+// raiseSweep applies the sweep of another member.
+func (rt *retention) raiseSweep(sweep, base uint64) {
 	rt.barrier.minGeneration = max(rt.barrier.minGeneration, base)
-	if horizon <= rt.barrier.horizon {
+	if sweep <= rt.barrier.sweep {
 		return
 	}
-	switch stale := rt.found < horizon; {
+	missed := sweep - rt.kept
+	switch stale := rt.filed && missed >= sweepsKept; {
 	case stale && rt.barrier.fresh:
 		rt.setAside()
 	case stale:
-		rt.stats.LateHorizons++
-		rt.traceEvent(TraceEvent{Kind: TraceLateHorizon})
+		rt.stats.LateFiles++
+		rt.traceEvent(TraceEvent{Kind: TraceLateFile})
 	}
-	rt.barrier.horizon, rt.stream.shared = horizon, nil
+	rt.setSweep(sweep)
 }
 
 // setAside removes the keys that came from the file.
@@ -268,7 +330,7 @@ func (rt *retention) setAside() {
 	rt.stats.SetAside += uint64(len(rt.restored))
 	rt.traceEvent(TraceEvent{Kind: TraceSetAside, Bytes: len(rt.restored)})
 	rt.out.SetAside = true
-	rt.restored, rt.found = nil, math.MaxUint64
+	rt.restored, rt.filed = nil, false
 	for i := range rt.barrier.own {
 		// It has been decoded here before.
 		_ = rt.values.mergeItem(nil, &rt.barrier.own[i], func(Refusal) {})
@@ -277,240 +339,23 @@ func (rt *retention) setAside() {
 }
 
 // keptKeys returns the durable keys, deleted ones too, sorted.
-func (rt *retention) keptKeys() []string {
-	var out []string
-	for key, e := range rt.deletions.of { // order-free: sorted below
-		if e.whole.print != 0 {
-			out = append(out, key)
-		}
-	}
-	for _, key := range rt.store.liveNames("") {
-		if rt.kept(key) {
-			out = append(out, key)
+func (rt *retention) keptKeys() (out []string) {
+	for i := range rt.store.buckets {
+		for key, it := range rt.store.buckets[i].items { // order-free: sorted below
+			if it.kept {
+				out = append(out, key)
+			}
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-// Deletions
-//
-// Deletions of durable keys, and of entries of maps under durable keys, each have an age.
-
 // entryMap is the data type whose entries leave tombstones.
 type entryMap = crdt.LWWMap[string, string]
-
-// deletion is one deletion: when this replica saw it by the wall clock, and how long it had run
-// then. Print is its share of the sums.
-type deletion struct{ since, lived, print uint64 }
-
-// keyDeletions holds the deletions under one durable key.
-//
-// Invariant: whole.print is 0 unless the key is deleted, and inside then empty; gen and era
-// are those of the key; oldest is at most the least lived of inside.
-type keyDeletions struct {
-	gen    uint64
-	era    uint8
-	whole  deletion
-	inside map[string]deletion
-	oldest uint64
-	// due are the entries that had expired at the last scan, the last ones first.
-	due []string
-}
-
-// deletionParts is the number of sums into which deletions are divided. With one sum, two
-// replicas would be found equal only in moments without deletions.
-const deletionParts = 64
-
-// deletionsQuiet is how long after a change a Status carries the sums by parts.
-const deletionsQuiet = 10 * time.Second
-
-// deletions holds all deletions under durable keys.
-//
-// Invariant: n counts them; sums has the sum of their prints, by the first bits of these.
-type deletions struct {
-	*env
-	// livedBefore is Lived at the start of the core.
-	livedBefore uint64
-	born        clock.Instant
-	of          map[string]*keyDeletions
-	n           int
-	sums        [deletionParts]uint64
-	// movedAt is when they last changed.
-	movedAt clock.Instant
-}
-
-func (s *deletions) countDeletion(e deletion, sign int) {
-	s.n += sign
-	s.sums[e.print/(1<<64/deletionParts)] += e.print * uint64(sign)
-}
-
-// forget removes the deletions under a key.
-func (s *deletions) forget(key string) {
-	e := s.of[key]
-	if e == nil {
-		return
-	}
-	if e.whole.print != 0 {
-		s.countDeletion(e.whole, -1)
-	}
-	for _, x := range e.inside { // order-free: sums
-		s.countDeletion(x, -1)
-	}
-	delete(s.of, key)
-}
-
-// forgetInside removes the deletion of an entry.
-func (s *deletions) forgetInside(key, entry string) {
-	e := s.of[key]
-	if e == nil {
-		return
-	}
-	if x, ok := e.inside[entry]; ok {
-		s.countDeletion(x, -1)
-		if delete(e.inside, entry); len(e.inside) == 0 {
-			delete(s.of, key)
-		}
-	}
-}
-
-// addDeletion notes a deletion of the present.
-func (s *deletions) addDeletion(it *item, entry string, print uint64) {
-	e := s.of[it.key]
-	if e == nil {
-		e = &keyDeletions{gen: it.gen, era: it.era, oldest: math.MaxUint64}
-		s.of[it.key] = e
-	}
-	x := deletion{s.wallAt(s.now), s.lived(), print}
-	s.countDeletion(x, 1)
-	s.movedAt = s.now
-	if it.value == nil {
-		e.whole = x
-		return
-	}
-	if e.inside == nil {
-		e.inside = map[string]deletion{}
-	}
-	e.inside[entry] = x
-	e.oldest = min(e.oldest, x.lived)
-}
-
-// noteDeletions updates the deletions under an item after a change; delta was joined with
-// its value, and is nil if the value was deleted.
-func (s *deletions) noteDeletions(it *item, delta crdt.Value) {
-	if !s.kept(it.key) {
-		return
-	}
-	m, isMap := it.value.(*entryMap)
-	if e := s.of[it.key]; e != nil && (e.gen != it.gen || e.era != it.era || !isMap || e.whole.print != 0) {
-		s.forget(it.key)
-		if e.era != it.era && isMap {
-			delta = it.value // all have other stamps
-		}
-	}
-	if it.value == nil {
-		s.addDeletion(it, "", it.print)
-		return
-	}
-	d, ok := delta.(*entryMap)
-	if !isMap || !ok {
-		return
-	}
-	for k := range d.All() { // order-free: each by itself
-		s.noteInside(it, m, k)
-	}
-	for k := range d.Deleted() { // order-free: each by itself
-		s.noteInside(it, m, k)
-	}
-}
-
-// noteInside updates the deletion of one entry.
-func (s *deletions) noteInside(it *item, m *entryMap, entry string) {
-	if _, live := m.Get(entry); live {
-		s.forgetInside(it.key, entry)
-		return
-	}
-	stamp, _ := m.Stamp(entry)
-	print := entryPrint(it, entry, stamp)
-	if e := s.of[it.key]; e != nil && e.inside[entry].print == print {
-		return
-	}
-	s.forgetInside(it.key, entry)
-	s.addDeletion(it, entry, print)
-}
 
 // entryPrint is the fingerprint of an entry's tombstone.
 func entryPrint(it *item, entry string, s crdt.Stamp) uint64 {
 	h := xxh3.HashStringSeed(entry, it.hash)
 	return fingerprint(h, it.gen, crdt.KindLWWMap, fingerprint(s.Time, s.Seq, 0, uint64(s.Node)))
-}
-
-// listRecords describes the deletions under a durable key, sorted by entry.
-func (s *deletions) listRecords(key string) (out []DeletionRecord) {
-	e := s.of[key]
-	if e == nil {
-		return nil
-	}
-	if e.whole.print != 0 {
-		return []DeletionRecord{{Key: key, Since: e.whole.since, Lived: e.whole.lived}}
-	}
-	for entry, x := range e.inside { // order-free: sorted below
-		out = append(out, DeletionRecord{Key: key, Inside: true, Entry: entry, Since: x.since, Lived: x.lived})
-	}
-	slices.SortFunc(out, func(a, b DeletionRecord) int { return strings.Compare(a.Entry, b.Entry) })
-	return out
-}
-
-// restoreAges sets the ages of the deletions that a file has. All remaining ones
-// under keys of the file count as new.
-func (s *deletions) restoreAges(lived uint64, ended []DeletionRecord, found uint64) {
-	young := func(x *deletion) { x.since, x.lived = s.wallAt(s.now), lived }
-	for _, e := range s.of { // order-free: each by itself
-		young(&e.whole)
-		for entry, x := range e.inside { // order-free: each by itself
-			young(&x)
-			e.inside[entry] = x
-		}
-		e.oldest = lived
-	}
-	for _, f := range ended {
-		e := s.of[f.Key]
-		// A deletion that peers may lack counts as new, too.
-		if e == nil || f.Since > found {
-			continue
-		}
-		old := min(f.Lived, lived)
-		if x, ok := e.inside[f.Entry]; ok && f.Inside {
-			x.since, x.lived = f.Since, old
-			e.inside[f.Entry], e.oldest = x, min(e.oldest, old)
-		} else if !f.Inside {
-			e.whole.since, e.whole.lived = f.Since, old
-		}
-	}
-}
-
-// statusSums returns the sums for a Status: the total, and for a while after a change the
-// sums of the parts.
-func (s *deletions) statusSums(quiet bool) []uint64 {
-	if !quiet {
-		return s.sums[:]
-	}
-	total := uint64(0)
-	for _, v := range s.sums {
-		total += v
-	}
-	return []uint64{total}
-}
-
-// compareSums notes which parts of a peer's deletions equal the own ones.
-func (s *deletions) compareSums(p *peer, sums []uint64) {
-	mine := s.statusSums(len(sums) == 1)
-	if len(sums) != len(mine) {
-		return
-	}
-	for i := range p.evenAt {
-		if at := i * len(mine) / deletionParts; sums[at] == mine[at] {
-			p.evenAt[i] = s.now
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -30,12 +31,11 @@ type disks struct {
 type simFile struct {
 	items []Item
 	mem   Memory
-	ended []DeletionRecord
 }
 
 func newDisks(t testing.TB, n int) *disks {
 	w := newWorld(t, 1, 0, func(c *Config) {
-		c.PruneEvery, c.Retain, c.evenMargin = 20*time.Millisecond, testRetain, time.Second
+		c.PruneEvery, c.Retain, c.overEvery = 20*time.Millisecond, testRetain, 100*time.Millisecond
 		c.Keep = func(key string) bool { return strings.HasPrefix(key, "keep/") }
 	})
 	d := &disks{world: w, files: map[int]*simFile{}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
@@ -55,7 +55,7 @@ func (d *disks) boot(slots ...int) {
 		if err := n.core.Restore(f.items); err != nil {
 			d.t.Fatal(err)
 		}
-		n.core.retention.loadFile(d.now, f.mem, f.ended)
+		n.core.Recall(d.now, f.mem)
 	}
 	if len(d.at) > len(slots) {
 		d.setView(d.world.next(func(v *gossip.View) {
@@ -79,9 +79,9 @@ func (d *disks) save(slot int) {
 	for _, key := range c.retention.keptKeys() {
 		in, _ := c.State(key)
 		f.items = append(f.items, in)
-		f.ended = append(f.ended, c.deletions.listRecords(key)...)
 	}
-	f.mem = c.retention.fileHeader(d.now)
+	f.mem = c.Memory(d.now)
+	f.mem.Agreed = c.Agreed()
 	d.files[slot] = f
 }
 
@@ -149,7 +149,7 @@ func (d *disks) tombs() (n int) {
 
 func (d *disks) setAsides() (n uint64) {
 	for _, slot := range slices.Sorted(maps.Keys(d.at)) {
-		n += d.core(slot).Stats().SetAside + d.core(slot).Stats().LateHorizons
+		n += d.core(slot).Stats().SetAside + d.core(slot).Stats().LateFiles
 	}
 	return n
 }
@@ -213,12 +213,15 @@ func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) oper
 // What is remembered for ever is not looked through every moment for what has become
 // ripe: only a limit could make it so.
 func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
-	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
+	c := New(Config{Retain: -1, Limits: Limits{Tombstones: 1}, PruneEvery: time.Second})
 	c.members.voters = append(c.members.voters, c.cfg.Self)
-	c.deletions.countDeletion(deletion{}, 1)
-	c.pruner.planExpiry()
-	if wait := c.pruner.expiryAt.Sub(c.now); wait != c.cfg.evenMargin {
-		t.Errorf("looked at again after %v", wait)
+	c.retention.sweptAt, c.store.deletions = 5, 1
+	if c.pruner.planPrune(5); c.pruner.pruneAt != clock.Never {
+		t.Errorf("looked at again after %v", c.pruner.pruneAt.Sub(5))
+	}
+	c.store.deletions = 2
+	if c.pruner.planPrune(5); c.pruner.pruneAt.Sub(5) != overEvery {
+		t.Errorf("above the limit, looked at again after %v", c.pruner.pruneAt.Sub(5))
 	}
 }
 
@@ -314,22 +317,33 @@ func (s subject) with(f func(*disks, subject) string) scenario {
 
 // A member deletes something, and goes before anybody hears of it. The others were level
 // with each other later than that, and one of them is away from before the file brings
-// the deletion until it is forgotten.
-func deletionNobodyHasHeardOf(d *disks, s subject) string {
-	d.cut = func(from, to gossip.NodeID) bool { return from == d.at[2] || to == d.at[2] }
-	d.update(d.at[2], replicator.Local, replicator.Fence{}, s.end(d, 2, "a"))
-	d.stop(2)
-	d.cut = nil
-	d.run(20 * time.Second)
-	d.stop(1)
-	d.boot(2)
-	d.run(5 * time.Second)
-	d.stop(0)
-	d.run(2 * testRetain)
-	d.boot(1)
-	d.run(5 * time.Second)
-	got := d.keys()
-	return verdict(got == s.left && d.core(1).Stats().SetAside > 0, "%s", got)
+// the deletion until it is forgotten, or for less than the deletion is kept since.
+func (s subject) deletionNobodyHasHeardOf(t *testing.T) string {
+	for _, away := range []time.Duration{testRetain * 7 / 8, 2 * testRetain} {
+		wrong := s.with(func(d *disks, s subject) string {
+			// There are other deletions, so sweeps never pause.
+			d.do(0, replicator.All, s.put(d, 0, "c"))
+			d.do(0, replicator.All, s.end(d, 0, "c"))
+			d.cut = func(from, to gossip.NodeID) bool { return from == d.at[2] || to == d.at[2] }
+			d.update(d.at[2], replicator.Local, replicator.Fence{}, s.end(d, 2, "a"))
+			d.stop(2)
+			d.cut = nil
+			d.run(20 * time.Second)
+			d.stop(1)
+			d.boot(2)
+			d.run(5 * time.Second)
+			d.stop(0)
+			d.run(away - 5*time.Second)
+			d.boot(1)
+			d.run(5 * time.Second)
+			got := d.keys()
+			return verdict(got == s.left && (d.core(1).Stats().SetAside > 0) == (away > testRetain), "%s", got)
+		})(t)
+		if wrong != "" {
+			return fmt.Sprintf("away for %v: %s", away, wrong)
+		}
+	}
+	return ""
 }
 
 // Members are replaced in turn all the time, as rolling updates do: deletions end.
@@ -354,16 +368,50 @@ func awayTooLong(d *disks, s subject) string {
 	return d.comesTooLate(s)
 }
 
-// A member is in the view, hears what the others hold, and misses a deletion. It stops
-// long after that, and is away while the deletion is forgotten.
-func deletionThatDidNotArrive(d *disks, s subject) string {
-	d.cutOff(2)
+// A member is in the view, hears what the others hold, and misses a deletion, whose writer
+// is gone. It stops long after that, and is away while the deletion is forgotten, or for
+// less than the deletion is kept since.
+func (s subject) deletionThatDidNotArrive(t *testing.T) string {
+	for _, away := range []time.Duration{testRetain * 5 / 8, testRetain * 5 / 4} {
+		wrong := s.with(func(d *disks, s subject) string {
+			d.cutOff(2)
+			d.do(0, majority, s.end(d, 0, "a"))
+			d.stop(0)
+			d.run(testRetain / 2)
+			d.stop(2)
+			d.dropKind = nil
+			d.run(away)
+			if away > testRetain {
+				return d.comesTooLate(s)
+			}
+			d.boot(2)
+			d.run(5 * time.Second)
+			got := d.keys()
+			return verdict(got == s.left && d.setAsides() == 0, "%s, %d set aside", got, d.setAsides())
+		})(t)
+		if wrong != "" {
+			return fmt.Sprintf("away for %v: %s", away, wrong)
+		}
+	}
+	return ""
+}
+
+// A member comes back with a file, and nothing of what the others hold reaches it. They
+// forget no deletion that it lacks, however long it takes.
+func memberThatWasNotFilled(d *disks, s subject) string {
+	d.stop(2)
 	d.do(0, majority, s.end(d, 0, "a"))
 	d.run(testRetain / 2)
-	d.stop(2)
-	d.dropKind = nil
+	d.boot(2)
+	d.cutOff(2)
 	d.run(testRetain)
-	return d.comesTooLate(s)
+	d.dropKind = nil
+	d.run(5 * time.Second)
+	if got := d.keys(); got != s.left || d.setAsides() != 0 {
+		return fmt.Sprintf("%s, %d set aside", got, d.setAsides())
+	}
+	d.run(2 * testRetain)
+	return verdict(d.tombs() == 0, "the deletion does not end")
 }
 
 // comesTooLate boots a member of which others have forgotten what it does not know.

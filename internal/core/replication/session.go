@@ -60,8 +60,10 @@ type session struct {
 	vector []Seen
 	// caughtUp is the newest view with which the primary had caught up at its beginning.
 	caughtUp gossip.Epoch
-	fences   []replicator.Fence
-	begun    bool
+	// sweep is that of both sides at its beginning (retain.go).
+	sweep  uint64
+	fences []replicator.Fence
+	begun  bool
 	// next is the bucket to compare next.
 	next int
 	// want are keys to fetch from any source, own those to fetch from the primary.
@@ -132,7 +134,7 @@ func (ss *sessions) startSession(now clock.Instant, p *peer) {
 	ss.traceEvent(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	ss.avoidPeer = 0
-	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
+	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, sweep: ss.barrier.sweep, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
 	ss.requestMore(now)
 }
 
@@ -504,7 +506,7 @@ func (ss *sessions) onCompare(p *peer, m *Compare) {
 }
 
 func (ss *sessions) onFetch(p *peer, m *Fetch) {
-	out := &Values{Floor: ss.barrier.floor, Horizon: ss.barrier.horizon, Session: m.Session, Ask: m.Ask}
+	out := &Values{Floor: ss.barrier.floor, Sweep: ss.barrier.sweep, Session: m.Session, Ask: m.Ask}
 	size, most := 0, min(ss.cfg.Limits.FrameBytes, m.Credit)
 	for _, k := range m.Keys {
 		it := ss.store.itemOf(k)

@@ -55,11 +55,11 @@ type stampAsk struct {
 
 // StampAnswer answers a StampQuery, in its order.
 type StampAnswer struct {
-	Epoch   gossip.Epoch
-	Floor   uint64
-	Horizon uint64
-	ID      RequestID
-	Round   uint64
+	Epoch gossip.Epoch
+	Floor uint64
+	Sweep uint64
+	ID    RequestID
+	Round uint64
 	// Wall is the sender's wall clock (clocks.go).
 	Wall   uint64
 	Newest []Newest
@@ -156,7 +156,7 @@ func (ws *writes) startStamping(now clock.Instant, r *request, asks []stampAsk) 
 }
 
 func (ws *writes) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, ID: m.ID, Round: m.Round, Wall: ws.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
+	out := &StampAnswer{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Sweep: ws.barrier.sweep, ID: m.ID, Round: m.Round, Wall: ws.clocks.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
 		out.Newest[i] = ws.values.newestOf(a.Key, a.Entries)
 	}
@@ -195,7 +195,7 @@ func (ws *writes) writeAbove(now clock.Instant, r *request) {
 		if it := ws.store.itemOf(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
 			it = ws.store.obtain(a.Key)
 			if ws.store.absorb(it, r.newest[i].Gen, 0, nil) {
-				ws.values.noteChange(it, nil)
+				ws.values.reportChange(it)
 			}
 		}
 	}
@@ -445,11 +445,10 @@ func (ws *writes) judgeItem(it *item, wall, present uint64) {
 	if n == 0 {
 		return // all entries that are ahead came from the file
 	}
-	ws.deletions.forget(it.key)
 	it.replaceValue(v)
 	ws.store.updateSums(it)
 	it.written = it.version
-	ws.values.noteChange(it, v)
+	ws.values.reportChange(it)
 	ws.stats.Restamped += n
 	ws.traceEvent(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
 	ws.stream.voidLogged(it.key)

@@ -40,6 +40,10 @@ type item struct {
 	pins             *pins
 	// tomb: counted among the deleted keys. listed: the index counts it among the live ones.
 	tomb, listed bool
+	// kept is set on a durable key, deletions counts the deletions under it: its own, or
+	// those of entries of its map.
+	kept      bool
+	deletions int
 }
 
 // kind returns the value's data type, 0 for a deleted key.
@@ -67,6 +71,9 @@ type store struct {
 	root    uint64
 	bytes   int
 	keys    int
+	// kept tells durable keys. deletions counts the deletions under them.
+	kept      func(key string) bool
+	deletions int
 	// suspects counts the buckets that are suspect, tombs the deleted keys.
 	suspects int
 	tombs    int
@@ -108,7 +115,7 @@ func (s *store) obtain(key string) *item {
 	if b.items == nil {
 		b.items = map[string]*item{}
 	}
-	it := &item{key: strings.Clone(key), hash: h}
+	it := &item{key: strings.Clone(key), hash: h, kept: s.kept != nil && s.kept(key)}
 	b.items[it.key] = it
 	s.keys++
 	s.bytes += len(key) + keyCostBytes
@@ -142,6 +149,7 @@ func (s *store) removeItem(it *item) {
 	if it.tomb {
 		s.tombs--
 	}
+	s.deletions -= it.deletions
 	delete(b.items, it.key)
 	s.updateIndex(it, false)
 }
@@ -155,6 +163,11 @@ func (s *store) updateSums(it *item) {
 		}
 	}
 	s.updateIndex(it, it.value != nil)
+	if it.kept {
+		s.deletions -= it.deletions
+		it.deletions = it.countDeletions()
+		s.deletions += it.deletions
+	}
 	s.changes++
 	it.version = s.changes
 	var size int
@@ -169,6 +182,35 @@ func (s *store) updateSums(it *item) {
 	s.root += print - it.print
 	s.bytes += size - it.bytes
 	it.print, it.bytes = print, size
+}
+
+// countDeletions counts the deletion of a key, or those of entries of its map.
+func (it *item) countDeletions() int {
+	if it.value == nil {
+		return 1
+	}
+	if m, ok := it.value.(*entryMap); ok {
+		return m.Tombstones()
+	}
+	return 0
+}
+
+// eachDeletion calls f with each deletion under durable keys, in no particular order, and
+// with its fingerprint. Entry is "" for the deletion of a key.
+func (s *store) eachDeletion(f func(it *item, entry string, print uint64)) {
+	for i := range s.buckets {
+		for _, it := range s.buckets[i].items { // order-free: callers sort
+			switch {
+			case it.deletions == 0:
+			case it.value == nil:
+				f(it, "", it.print)
+			default:
+				for entry, at := range it.value.(*entryMap).Deleted() {
+					f(it, entry, entryPrint(it, entry, at))
+				}
+			}
+		}
+	}
 }
 
 // fingerprint mixes all properties that distinguish one state of a key from another. It

@@ -100,7 +100,7 @@ func (st *stream) nextRun(seq uint64) *Deltas {
 	if s := st.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == st.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: st.members.epoch, Floor: st.barrier.floor, Horizon: st.barrier.horizon, From: seq}
+	m := &Deltas{Epoch: st.members.epoch, Floor: st.barrier.floor, Sweep: st.barrier.sweep, From: seq}
 	for size := 0; ; seq++ {
 		e := st.log.entryAt(seq)
 		if e == nil || size > 0 && size+e.encodedSize() > st.cfg.Limits.FrameBytes {

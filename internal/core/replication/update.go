@@ -21,7 +21,6 @@ type writes struct {
 	fences    *fences
 	transfers *transfers
 	barrier   *barrier
-	deletions *deletions
 	disk      *disk
 	values    *values
 	store     *store
@@ -199,7 +198,7 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 		}
 		ws.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
 		it.written = it.version
-		ws.values.noteChange(it, nil)
+		ws.values.reportChange(it)
 		return &Item{Key: it.key, Gen: it.gen}
 	}
 	if p.Apply == nil && p.Stamped == nil {
@@ -234,7 +233,7 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 	ws.values.noteOwnDots(d)
 	ws.store.updateSums(it)
 	it.written = it.version
-	ws.values.noteChange(it, d)
+	ws.values.reportChange(it)
 	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
 
@@ -259,12 +258,12 @@ func (ws *writes) offerEntry(now clock.Instant, r *request, all bool) {
 			ws.stream.pushEntries(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				ws.transfers.sendMessage(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+				ws.transfers.sendMessage(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Sweep: ws.barrier.sweep, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but its answer was lost, or it joined after the
 			// entry was logged.
-			ws.transfers.sendMessage(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Horizon: ws.barrier.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			ws.transfers.sendMessage(p, &Deltas{Epoch: ws.members.epoch, Floor: ws.barrier.floor, Sweep: ws.barrier.sweep, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }

@@ -53,14 +53,13 @@ func (e *claimError) Error() string {
 }
 
 // values merges the state of other replicas into the store, and notes each change where
-// it matters: for the shell, the age of deletions, and claims of dots.
+// it matters: for the shell, and claims of dots.
 type values struct {
 	*env
-	members   *members
-	clocks    *clocks
-	barrier   *barrier
-	deletions *deletions
-	store     *store
+	members *members
+	clocks  *clocks
+	barrier *barrier
+	store   *store
 	// dots is the highest sequence number of a change of this node.
 	dots uint64
 }
@@ -189,7 +188,7 @@ func (vs *values) mergeItem(from *peer, in *Item, note func(Refusal)) error {
 	}
 	gen, era := it.gen, it.era
 	if vs.store.absorb(it, in.Gen, in.Era, v) {
-		vs.noteChange(it, v)
+		vs.reportChange(it)
 	}
 	if assert.Enabled {
 		it.assertAbove(gen, era)
@@ -217,13 +216,6 @@ func (vs *values) checkRoom(in *Item) error {
 	return nil
 }
 
-// noteChange notes a change: delta was joined with the value; it is nil if the value was
-// deleted.
-func (vs *values) noteChange(it *item, delta crdt.Value) {
-	vs.deletions.noteDeletions(it, delta)
-	vs.reportChange(it)
-}
-
 // reportChange reports a key as changed, once per step.
 func (vs *values) reportChange(it *item) {
 	if vs.out == nil {
@@ -241,7 +233,6 @@ func (vs *values) removeItem(it *item) {
 	if it.value != nil {
 		vs.reportChange(it)
 	}
-	vs.deletions.forget(it.key)
 	vs.store.removeItem(it)
 }
 

@@ -114,16 +114,11 @@ func (d *Disks) openFor(p *process.Process, core *replication.Core, fx *replicat
 	if len(f.items) > 0 {
 		r.Hit(coverage.Restored)
 	}
-	core.Recall(p.Now(), f.memory, nil)
+	core.Recall(p.Now(), f.memory)
 	return k
 }
 
 func (k *disk) file() *file { return &k.host.files[k.store] }
-
-// wallMillis is the wall clock, in milliseconds, when the process's clock stood at 0.
-func wallMillis(p *process.Process) uint64 {
-	return uint64(1<<40 + int64(p.Run.Now())/int64(time.Millisecond) - int64(p.Now())/int64(time.Millisecond))
-}
 
 // save stores the changes of the last step before its effects are carried out.
 // If the disk fails, save drops the sends, turns replies into errors with an unknown
@@ -168,6 +163,7 @@ func (k *disk) writeFile() {
 	}
 	clear(k.unsaved)
 	f.memory = k.core.Memory(k.p.Now())
+	f.memory.Agreed = k.core.Agreed()
 }
 
 // retryEvery is how often a disk that fails is tried again.

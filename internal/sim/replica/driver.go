@@ -60,7 +60,7 @@ func newDriver(sh *shared, store int) *Driver {
 		Limits: replication.Limits{LogEntries: s.LogEntries}, LeaseValid: d.leaseValid, Epochs: !d.hasRegister(),
 	}
 	if s.Disks {
-		cfg.Keep, cfg.WallMillis = sh.disks.isDurable, wallMillis(p)
+		cfg.Keep = sh.disks.isDurable
 	}
 	if d.hasRegister() {
 		cfg.Wall = func() uint64 { return sh.clocks.show(p.Slot) }
