@@ -28,7 +28,8 @@ import (
 //	   its incarnation; frames, hellos and answers have checksums; views carry the origin of
 //	   files, members compare ids of their SecretKeys; settings of types tell the shapes of
 //	   their messages; raw streams have checksums; pings give joining members the secret of
-//	   the cluster; states travel to a shard's next home in numbered chunks
+//	   the cluster; states travel to a shard's next home, and to standbys, in numbered
+//	   chunks
 const wireVersion = 2
 
 // preludeBytes is the fixed start of a hello and of an answer: magic, version and

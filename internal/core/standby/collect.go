@@ -113,7 +113,7 @@ func (o *owner) useCollected() {
 	o.asks = nil
 	for id, a := range asks { // order-free: each by itself
 		if a.done {
-			o.peers[id] = &peer{acked: a.has}
+			o.peers[id] = o.newPeer(a.has)
 		}
 	}
 	if o.seen.IsZero() && len(o.entries) == 0 {

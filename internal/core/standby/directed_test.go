@@ -200,3 +200,28 @@ func TestChoose(t *testing.T) {
 		t.Errorf("all: %v", got)
 	}
 }
+
+// A holder to which an older state is in flight lacks the newer one: it does not count as full
+// when it has the older one.
+func TestAnOlderStateInFlightFillsNoHolder(t *testing.T) {
+	w := still()
+	o, n := w.owner(), w.node(w.shards[0].home)
+	holder := o.layout.Members[1]
+	var sent Write
+	w.block = func(_, to gossip.NodeID, m Message) bool {
+		write, is := m.(Write)
+		if is && to == holder {
+			sent = write
+		}
+		return is && to == holder
+	}
+	for version := range uint64(2) {
+		n.step(Changes{{Shard: 0, Token: o.token, ID: "x", Version: version + 1, State: []byte{1}}})
+	}
+	p := o.peers[holder]
+	p.queueMissing(o)
+	n.step(Received{From: holder, Msg: Ack{Shard: 0, Token: o.token, Stream: sent.Stream, Next: sent.Seq + 1}})
+	if want, missing := p.missing["x"]; p.acked["x"].Version != 1 || !missing || want.Version != 2 {
+		t.Errorf("the holder has version %d, and lacks %v", p.acked["x"].Version, p.missing)
+	}
+}

@@ -22,7 +22,8 @@
 //	          member of the role. It waits for a quorum of the new layout, and for all
 //	          members that might otherwise vouch for the former one. Then the new
 //	          layout is active, and the shard may start.
-//	write     a change is kept when a quorum of the layout has it.
+//	write     a change is kept when a quorum of the layout has it. Writes travel to each
+//	          holder in the numbered chunks of package chunks, a stream per holder.
 //	change    when the view changes, the owner chooses holders anew: fill, announce,
 //	          activate; meanwhile a change must be kept by a quorum of both layouts.
 //
@@ -40,6 +41,10 @@
 // long as fewer of its layout's holders than a quorum are lost together, that is before
 // the layout is renewed. With R = 3, one may be lost. An owner that cannot rule out that
 // more were lost reports it (Ready.Short).
+//
+// A collection does not use these chunks. The owner asks for pages behind the last id, one at a
+// time: so a holder keeps nothing about those that ask, and any later owner may begin anew. The
+// copies do not change meanwhile, since the fence is raised.
 //
 // Rejected: to keep state in the replicator. It has no owner and no fence per
 // shard, every node of a role keeps all of it, and its deltas are spread by gossip.

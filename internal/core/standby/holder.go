@@ -18,6 +18,7 @@ type holder struct {
 	// superseded by that write, and does not end what the write began.
 	wantedBy  protocol.Token
 	wantedFor uint64
+	writes    writeOrder
 }
 
 // outside reports whether a layout has done with what this node keeps for another
@@ -77,30 +78,46 @@ func (c *Core) holderWrite(from gossip.NodeID, m Write) {
 		// A late write: its sender does not count on it.
 		return
 	}
+	order := h.writes.orderOf(m)
+	if order == nil {
+		return
+	}
+	answer := Ack{Shard: m.Shard, Token: m.Token, Stream: m.Stream}
+	if m.Seq == order.Next() {
+		if answer.Full = !c.storeCopies(h, m.Copies); !answer.Full {
+			order.AcceptNumber(m.Seq)
+		}
+	}
+	if answer.Next = order.Next(); m.Seq < answer.Next {
+		if h.wantedBy != m.Token {
+			h.wantedBy, h.wantedFor = m.Token, 0
+		}
+		h.wantedFor = max(h.wantedFor, m.For)
+	}
+	c.sendMessage(from, answer)
+}
+
+// storeCopies keeps copies that are newer than those held, or reports that there is no room.
+func (c *Core) storeCopies(h *holder, copies []Copy) bool {
 	more := 0
-	for i := range m.Copies {
-		if old, ok := h.copies[m.Copies[i].ID]; !ok || old.Tag.Less(m.Copies[i].Tag) {
-			more += m.Copies[i].bytes()
+	for i := range copies {
+		if old, ok := h.copies[copies[i].ID]; !ok || old.Tag.Less(copies[i].Tag) {
+			more += copies[i].bytes()
 			if ok {
 				more -= old.bytes()
 			}
 		}
 	}
 	if more > 0 && c.bytes+more > c.cfg.BytesMax {
-		c.sendMessage(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq, Full: true})
-		return
+		return false
 	}
-	if h.wantedBy != m.Token {
-		h.wantedBy, h.wantedFor = m.Token, 0
-	}
-	h.wantedFor = max(h.wantedFor, m.For)
-	for _, cp := range m.Copies {
+	for _, cp := range copies {
 		if old, ok := h.copies[cp.ID]; !ok || old.Tag.Less(cp.Tag) {
 			h.copies[cp.ID] = cp
 		}
 	}
 	c.bytes += more
-	c.sendMessage(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq})
+	return true
 }
 
 // holderAnnounce stores a layout. A node outside an active layout drops its copies:

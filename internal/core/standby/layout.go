@@ -35,7 +35,7 @@ func (o *owner) propose() {
 	for _, id := range o.next.Members {
 		p := o.peers[id]
 		if p == nil {
-			p = &peer{acked: map[string]Tag{}}
+			p = o.newPeer(map[string]Tag{})
 			o.peers[id] = p
 		}
 		p.queueMissing(o)

@@ -28,19 +28,20 @@ type Held struct {
 type Write struct {
 	Shard protocol.ShardID
 	Token protocol.Token
-	// Seq numbers the writes of an owner.
-	Seq uint64
+	// Stream numbers the streams of an owner, Seq the writes of one.
+	Stream, Seq uint64
 	// For is the owner's newest layout: an older one does not end what this begins.
 	For    uint64
 	Copies []Copy
 }
 
-// Ack answers Write. Full: the holder has no room, and kept nothing.
+// Ack answers Write: the holder has all writes of the stream below Next. Full: it has no room,
+// and kept nothing of this one.
 type Ack struct {
-	Shard protocol.ShardID
-	Token protocol.Token
-	Seq   uint64
-	Full  bool
+	Shard        protocol.ShardID
+	Token        protocol.Token
+	Stream, Next uint64
+	Full         bool
 }
 
 // Announce publishes a layout.

@@ -33,7 +33,8 @@ type owner struct {
 	announcing   bool
 	peers        map[gossip.NodeID]*peer
 	told         map[gossip.NodeID]*notice
-	writes       uint64
+	// streams counts the peers.
+	streams uint64
 }
 
 // entry is one entity's newest state.

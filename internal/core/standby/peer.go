@@ -3,24 +3,36 @@ package standby
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/chunks"
 )
 
-// peer is a holder as its owner sees it. At most one write is in flight. Later changes
-// gather meanwhile, and of an entity that changed twice only the newest state is sent.
-// So a slow holder costs the owner no memory, and an entity no order.
+// writesWindow bounds the writes in flight to one holder.
+const writesWindow = 4
+
+// peer is a holder as its owner sees it. Writes travel in numbered chunks. A full page leaves
+// while the window has room, anything smaller when nothing is in flight. Later changes gather
+// meanwhile, and of an entity that changed twice only the newest state is sent. So a slow holder
+// costs the owner no memory, and an entity no order.
 type peer struct {
 	acked map[string]Tag
-	// missing are the entities that it must have before it counts as full.
-	missing map[string]struct{}
+	// missing has the states that it must have before it counts as full: an older one that is
+	// in flight is not enough.
+	missing map[string]Tag
 	// dirty wait to be sent, oldest first; queued is the same as a set.
 	dirty  []string
 	queued map[string]struct{}
-	// out is the write in flight; seq is zero when there is none.
-	out []Copy
-	seq uint64
-	resend
+	// stream distinguishes the numbers of writes from those of an earlier peer for the node.
+	stream uint64
+	writes chunks.Sender[[]Copy]
+}
+
+func (o *owner) newPeer(acked map[string]Tag) *peer {
+	o.streams++
+	wait := func(misses int) time.Duration { return chunks.Backoff(o.c.cfg.Resend, misses) }
+	return &peer{acked: acked, stream: o.streams, writes: chunks.NewSender[[]Copy](chunks.Config{Window: writesWindow, Wait: wait})}
 }
 
 // mark queues an entity.
@@ -37,69 +49,77 @@ func (p *peer) mark(id string) {
 
 // queueMissing queues the copies that the holder lacks.
 func (p *peer) queueMissing(o *owner) {
-	p.missing = map[string]struct{}{}
+	p.missing = map[string]Tag{}
 	for _, id := range slices.Sorted(maps.Keys(o.entries)) {
 		if p.acked[id].Less(o.entries[id].Tag) {
-			p.missing[id] = struct{}{}
+			p.missing[id] = o.entries[id].Tag
 			p.mark(id)
 		}
 	}
 }
 
-// pushNext sends the next write unless one is in flight.
+// pushNext sends the writes that can leave now.
 func (o *owner) pushNext(to gossip.NodeID, p *peer) {
-	if p.seq != 0 || len(p.dirty) == 0 {
-		return
+	for p.writes.HasRoom() {
+		page, ok := o.cutPage(p)
+		if !ok {
+			break
+		}
+		if len(page) > 0 {
+			p.writes.Add(page)
+		}
 	}
+	for n, page, ok := p.writes.Next(o.c.now); ok; n, page, ok = p.writes.Next(o.c.now) {
+		o.c.sendMessage(to, Write{Shard: o.shard, Token: o.token, Stream: p.stream, Seq: n, For: o.seq, Copies: page})
+	}
+	o.c.wake(p.writes.Deadline())
+}
+
+// cutPage removes a page of copies from the queue. ok is false if there is none that may leave.
+// The page is empty if the holder has all of its copies.
+func (o *owner) cutPage(p *peer) (page []Copy, ok bool) {
 	size, n := 0, 0
-	p.out = p.out[:0:0]
-	for _, id := range p.dirty {
-		e := o.entries[id]
-		if size += e.bytes(); size > o.c.cfg.PageBytes && n > 0 {
+	for n < len(p.dirty) {
+		if size += o.entries[p.dirty[n]].bytes(); size > o.c.cfg.PageBytes && n > 0 {
 			break
 		}
 		n++
+	}
+	if n == 0 || n == len(p.dirty) && p.writes.Unacked() > 0 {
+		return nil, false
+	}
+	for _, id := range p.dirty[:n] {
 		delete(p.queued, id)
-		if p.acked[id].Less(e.Tag) {
-			p.out = append(p.out, e.Copy)
+		if e := o.entries[id]; p.acked[id].Less(e.Tag) {
+			page = append(page, e.Copy)
 		}
 	}
 	p.dirty = p.dirty[n:]
-	if len(p.out) == 0 {
-		o.pushNext(to, p)
-		return
-	}
-	o.writes++
-	p.seq = o.writes
-	o.sendWrite(to, p, false)
+	return page, true
 }
 
-func (o *owner) sendWrite(to gossip.NodeID, p *peer, again bool) {
-	p.noteSent(o.c, again)
-	o.c.sendMessage(to, Write{Shard: o.shard, Token: o.token, Seq: p.seq, For: o.seq, Copies: p.out})
-}
-
-// repush retransmits an unanswered write.
+// repush retransmits the writes that were not acknowledged in time.
 func (o *owner) repush(to gossip.NodeID, p *peer) {
-	if p.seq != 0 && p.due(o.c) {
-		o.sendWrite(to, p, true)
-	}
+	p.writes.Expire(o.c.now)
+	o.pushNext(to, p)
 }
 
 func (o *owner) acked(from gossip.NodeID, m Ack) {
 	p := o.peers[from]
-	if p == nil || m.Seq != p.seq || m.Full {
+	if p == nil || m.Stream != p.stream || m.Full {
 		// A holder that is full is asked again, at growing intervals.
 		return
 	}
-	out := p.out
-	p.seq, p.out = 0, nil
-	for _, cp := range out {
-		if p.acked[cp.ID].Less(cp.Tag) {
-			p.acked[cp.ID] = cp.Tag
+	for _, page := range p.writes.OnAck(o.c.now, m.Next) {
+		for _, cp := range page {
+			if p.acked[cp.ID].Less(cp.Tag) {
+				p.acked[cp.ID] = cp.Tag
+			}
+			if !p.acked[cp.ID].Less(p.missing[cp.ID]) {
+				delete(p.missing, cp.ID)
+			}
+			o.keepMaybe(o.entries[cp.ID])
 		}
-		delete(p.missing, cp.ID)
-		o.keepMaybe(o.entries[cp.ID])
 	}
 	o.pushNext(from, p)
 	if !o.next.IsZero() && !o.announcing {

@@ -1,33 +1,21 @@
 package standby
 
-import (
-	"time"
-
-	"github.com/peerage-go/peerage/internal/clock"
-)
+import "github.com/peerage-go/peerage/internal/core/chunks"
 
 // resend schedules the retransmissions of a message, with back-off. The zero resend is due
 // immediately.
-type resend struct {
-	at    clock.Instant
-	pause time.Duration
-}
+type resend struct{ retry chunks.Retry }
 
 // noteSent notes that the message was sent now, and schedules the next time.
 func (r *resend) noteSent(c *Core, again bool) {
-	if !again || r.pause == 0 {
-		r.pause = c.cfg.Resend
-	} else {
-		r.pause = min(2*r.pause, 8*c.cfg.Resend)
-	}
-	r.at = c.now.Add(r.pause)
-	c.wake(r.at)
+	r.retry.NoteSent(c.now, c.cfg.Resend, again)
+	c.wake(r.retry.At())
 }
 
 // due reports whether the message must be sent now. If not, it asks for a Tick.
 func (r *resend) due(c *Core) bool {
-	if c.now.Before(r.at) {
-		c.wake(r.at)
+	if !r.retry.IsDue(c.now) {
+		c.wake(r.retry.At())
 		return false
 	}
 	return true

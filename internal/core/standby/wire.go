@@ -46,12 +46,14 @@ func Append(b []byte, m Message) []byte {
 		return appendCopies(b, m.Copies)
 	case Write:
 		b = appendHead(b, kindWrite, m.Shard, m.Token)
+		b = wire.AppendUvarint(b, m.Stream)
 		b = wire.AppendUvarint(b, m.Seq)
 		b = wire.AppendUvarint(b, m.For)
 		return appendCopies(b, m.Copies)
 	case Ack:
 		b = appendHead(b, kindAck, m.Shard, m.Token)
-		b = wire.AppendUvarint(b, m.Seq)
+		b = wire.AppendUvarint(b, m.Stream)
+		b = wire.AppendUvarint(b, m.Next)
 		return wire.AppendBool(b, m.Full)
 	case Announce:
 		b = appendHead(b, kindAnnounce, m.Shard, m.Token)
@@ -92,11 +94,11 @@ func decodeBody(r *wire.Reader, k kind, s protocol.ShardID, t protocol.Token) Me
 		m.Copies = readCopies(r)
 		return m
 	case kindWrite:
-		m := Write{Shard: s, Token: t, Seq: r.Uvarint(), For: r.Uvarint()}
+		m := Write{Shard: s, Token: t, Stream: r.Uvarint(), Seq: r.Uvarint(), For: r.Uvarint()}
 		m.Copies = readCopies(r)
 		return m
 	case kindAck:
-		return Ack{Shard: s, Token: t, Seq: r.Uvarint(), Full: r.Bool()}
+		return Ack{Shard: s, Token: t, Stream: r.Uvarint(), Next: r.Uvarint(), Full: r.Bool()}
 	case kindAnnounce:
 		return Announce{Shard: s, Token: t, Layout: readLayout(r)}
 	case kindAnnounced:

@@ -78,6 +78,9 @@ type truth struct {
 	kept  uint64
 	// readied are the values at the starts, by token.
 	readied map[protocol.Token]uint64
+	// after is the token of the newest start after a loss: a majority that was removed and
+	// lives keeps changes under lower tokens.
+	after protocol.Token
 }
 
 type world struct {
@@ -324,6 +327,7 @@ func (w *world) readied(n *simNode, e Ready) {
 		// A majority of holders that live on outside the view goes on until its leases
 		// end, which is not modelled here.
 		clear(t.readied)
+		t.after = e.Token
 	} else {
 		t.readied[e.Token] = value
 	}
@@ -338,6 +342,9 @@ func (w *world) keptNow(n *simNode, e Kept) {
 	}
 	t := w.shards[e.Shard]
 	w.acks++
+	if e.Token.Less(t.after) {
+		return
+	}
 	for later, value := range t.readied { // order-free: any is a failure
 		if e.Token.Less(later) && value < e.Version {
 			w.fail("shard %d: %d was kept under %v, after its successor %v had begun with %d", e.Shard, e.Version, e.Token, later, value)
