@@ -105,7 +105,7 @@ func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDa
 		}
 		return d.New(n, of), nil
 	}
-	region, err := addType(r, typ, additions[Req, Resp]{k.AlwaysOn(), newWorker})
+	region, err := addType(r, typ, additions[Req, Resp]{k.Reconciler, newWorker})
 	if err != nil {
 		return nil, err
 	}

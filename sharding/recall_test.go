@@ -151,7 +151,7 @@ func TestRecallBeginsAtOnceAndTroubleIsNotHammered(t *testing.T) {
 		pass(2*time.Second + 10*time.Millisecond)
 		d.kill(d.nodes[1])
 		d.install(d.nodes[0])
-		pass(residency.RememberEvery / 5)
+		pass(residency.CheckEvery / 5)
 		if n := d.alive(d.regions[0]); n != 40 {
 			t.Errorf("%d of 40 live at once", n)
 		}

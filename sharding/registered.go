@@ -17,18 +17,18 @@ type registered struct {
 	// place is what coordinators and regions need of it; placed counts what its driver does.
 	place  placement.Type
 	placed placement.Counters
-	// remembered is nil unless the type remembers its entities, alwaysOn unless it keeps
-	// entities running without messages.
-	remembered *residency.Remembered
-	alwaysOn   *residency.AlwaysOn
+	// reconciler is nil unless entities run without messages. remembers is set if the type
+	// remembers its entities.
+	reconciler *residency.Reconciler
+	remembers  bool
 	// driver is that of the newest incarnation, nil before the first.
 	driver atomic.Pointer[placement.TypeDriver]
 }
 
 // additions are what a singleton or a daemon adds to its type.
 type additions[Req, Resp any] struct {
-	// alwaysOn keeps entities running without messages; nil means none.
-	alwaysOn *residency.AlwaysOn
+	// reconciler keeps entities running without messages; nil means none.
+	reconciler *residency.Reconciler
 	// newEntity is called in place of Type.New, and may refuse the start of an entity; nil
 	// means that Type.New is called.
 	newEntity func(id string) (Entity[Req, Resp], error)
@@ -36,18 +36,20 @@ type additions[Req, Resp any] struct {
 
 // newRegion returns the Region of a type that is valid and has its defaults.
 func newRegion[Req, Resp any](t Type[Req, Resp], with additions[Req, Resp]) *Region[Req, Resp] {
-	r := &Region[Req, Resp]{reg: &registered{place: t.placed(), alwaysOn: with.alwaysOn}}
+	r := &Region[Req, Resp]{reg: &registered{place: t.placed(), reconciler: with.reconciler, remembers: t.Remember}}
 	spec := t.spec()
 	if newEntity := with.newEntity; newEntity != nil {
 		spec.Make = func(id string) (activation.Entity[*Context, Req, Resp], error) { return newEntity(id) }
 	}
 	if t.Remember {
-		m := residency.NewRemembered(spec.Extract.Locate, func(ctx context.Context, id string) error {
+		m := residency.NewRemembered(uint32(t.Shards), spec.Extract.Locate, func(ctx context.Context, id string) error {
 			return r.Ref(id).Start(ctx, Retry())
 		})
-		r.reg.remembered, spec.Lived, spec.Crashed = m, m.Lived, m.Crashed
+		r.reg.reconciler, spec.Lived, spec.Crashed = m, m.Lived, m.Crashed
 	}
-	spec.ShardStarted = r.reg.noteShardStarted
+	if m := r.reg.reconciler; m != nil {
+		spec.ShardStarted = m.ShardStarted
+	}
 	r.typed = endpoint.New(spec)
 	r.reg.Endpoint = &r.typed.Endpoint
 	return r
@@ -95,16 +97,6 @@ func (t *Type[Req, Resp]) extractor() endpoint.Extractor {
 	return endpoint.Extractor{Shards: uint32(t.Shards), Custom: t.ShardOf}
 }
 
-// noteShardStarted lets the entities of a shard start that run without messages.
-func (t *registered) noteShardStarted() {
-	if t.alwaysOn != nil {
-		t.alwaysOn.Check()
-	}
-	if t.remembered != nil {
-		t.remembered.ShardStarted()
-	}
-}
-
 // attachTo makes the endpoint serve in s, whose driver of the type is d.
 func (t *registered) attachTo(s *service, d *placement.TypeDriver) placement.Endpoint {
 	t.SetDifference(nil)
@@ -117,14 +109,9 @@ func (t *registered) attachTo(s *service, d *placement.TypeDriver) placement.End
 	t.Attach(inc, hosts)
 	t.driver.Store(d)
 	home := t.residencyHome(s, inc, d)
-	if hosts && t.remembered != nil {
-		t.remembered.Serve(home)
-	}
 	t.Serve(inc.Incarnation)
-	if hosts && t.alwaysOn != nil {
-		s.work.Go(func() {
-			t.alwaysOn.Serve(home, t.StopTimeout, func(shards int) { t.Counters.Entities.Forced.Add(shards) })
-		})
+	if hosts && t.reconciler != nil {
+		t.reconciler.Serve(home)
 	}
 	s.endpoints.AddEndpoint(t.Endpoint)
 	return t.DriveIn(inc)
@@ -133,17 +120,20 @@ func (t *registered) attachTo(s *service, d *placement.TypeDriver) placement.End
 // residencyHome returns this node, in an incarnation that is attached, for package residency.
 func (t *registered) residencyHome(s *service, inc *endpoint.Incarnation, d *placement.TypeDriver) *residency.Home {
 	shardAt := t.PresentShards()
+	shard := func(i ShardID) residency.Shard {
+		if s := shardAt(i); s != nil {
+			return s
+		}
+		return nil
+	}
 	return &residency.Home{
-		Self: s.cfg.Self.ID, Type: t.Name, Shards: t.place.Shards, Log: s.log, Ctx: s.ctx, Work: &s.work,
-		Shard: func(i ShardID) residency.Shard {
-			if shard := shardAt(i); shard != nil {
-				return shard
-			}
-			return nil
+		Node: residency.Node{
+			Self: s.cfg.Self.ID, Token: residency.TokenIn(shard), LeaseValid: s.cfg.LeaseValid,
+			Members: d.Members, Office: d.OfficeTerm, Turn: s.pace.Turn, StopWithin: t.StopTimeout,
 		},
-		WantHome:   func(i ShardID) { t.WantHome(inc.Incarnation, i) },
-		Supersede:  d.Supersede,
-		LeaseValid: s.cfg.LeaseValid, Members: d.Members, Office: d.OfficeTerm,
-		Pace: s.pace, Plans: s.drivers.Plans(t.place.Role), Store: s.drivers.Rememberer(t.place.Role),
+		Type: t.Name, Log: s.log, Ctx: s.ctx, Work: &s.work, Clock: s.cfg.Clock, Shard: shard, Shards: t.place.Shards,
+		WantHome:  func(i ShardID) { t.WantHome(inc.Incarnation, i) },
+		Supersede: d.Supersede, Forced: func(shards int) { t.Counters.Entities.Forced.Add(shards) },
+		Plans: s.drivers.Plans(t.place.Role), Store: s.drivers.Rememberer(t.place.Role),
 	}
 }

@@ -53,8 +53,8 @@ func RegisterSingleton[Req, Resp any](r *Registry, t Singleton[Req, Resp]) (Ref[
 	if t.New != nil {
 		typ.New = func(string) Entity[Req, Resp] { return t.New() }
 	}
-	always := residency.NewAlwaysOn(func(ShardID) []string { return []string{singletonID} })
-	region, err := addType(r, typ, additions[Req, Resp]{alwaysOn: always})
+	always := residency.NewAlwaysOn(1, func(ShardID) string { return singletonID })
+	region, err := addType(r, typ, additions[Req, Resp]{reconciler: always})
 	if err != nil {
 		return Ref[Req, Resp]{}, err
 	}

@@ -169,8 +169,8 @@ func (t *registered) stats() Stats {
 	t.addDelivery(&s)
 	t.addEntities(&s)
 	t.addPlacement(&s)
-	if t.remembered != nil {
-		s.Remembered = t.remembered.Stats()
+	if t.remembers {
+		s.Remembered = t.reconciler.Stats()
 	}
 	return s
 }

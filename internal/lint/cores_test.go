@@ -25,6 +25,7 @@ var cores = []string{
 	"internal/core/standby",
 	"sharding/strategy",
 	"internal/core/daemon",
+	"internal/core/residency",
 	"internal/fence",
 	"internal/core/flow",
 	"internal/core/route",

@@ -3,67 +3,45 @@ package residency
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	core "github.com/peerage-go/peerage/internal/core/residency"
 	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/internal/signal"
-	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// DaemonController is the shell of internal/core/daemon: it follows the plan of one daemon, for
-// the life of the type. Each incarnation has a daemonSession. All methods are safe for
-// concurrent use.
+// DaemonController is the Reconciler of a daemon. All methods are safe for concurrent use.
 type DaemonController struct {
-	name       string
-	first, max int
-	alwaysOn   *AlwaysOn
-	// plan is the newest plan, nil before the first. It outlives incarnations: revisions of
-	// plans only grow.
-	plan atomic.Pointer[daemon.Plan]
-	// wish is the wished number of workers in this node's replica; the store orders wishes.
-	wish atomic.Int64
-	// changed wakes the callers of Scale.
-	changed signal.Signal
-	// planRead is set once this incarnation has read the plan from a majority, after it was
-	// acknowledged as present. No worker starts before.
-	planRead atomic.Bool
+	*Reconciler
+	name string
+	max  int
 }
 
 // NewDaemonController returns the controller of a daemon that begins with first workers and
 // has at most max.
 func NewDaemonController(name string, first, max int) *DaemonController {
-	k := &DaemonController{name: name, first: first, max: max}
-	k.alwaysOn = &AlwaysOn{ids: k.workersIn, begin: func(h *Home, within time.Duration, forced func(shards int)) planSession {
-		return beginSession(k, h, within, forced)
-	}}
-	return k
+	cfg := core.Config{Shards: uint32(max), Daemon: &core.Daemon{First: first, Max: max}}
+	return &DaemonController{&Reconciler{core: core.New(cfg), follows: true}, name, max}
 }
-
-// AlwaysOn returns the part that keeps the workers running.
-func (k *DaemonController) AlwaysOn() *AlwaysOn { return k.alwaysOn }
 
 // MaxWorkers returns the bound of Scale.
 func (k *DaemonController) MaxWorkers() int { return k.max }
 
+// currentPlan returns the newest plan, zero before the first, and whether workers may start.
+func (k *DaemonController) currentPlan() (p daemon.Plan, mayStart bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.core.Plan()
+}
+
 // Workers returns the number of workers that run: 0 before the first plan, and while it
 // changes.
 func (k *DaemonController) Workers() int {
-	p := k.plan.Load()
-	if p == nil || !p.Running {
+	p, _ := k.currentPlan()
+	if !p.Running {
 		return 0
 	}
 	return p.Workers
-}
-
-// workersIn returns the worker of a shard, if it must run by the plan.
-func (k *DaemonController) workersIn(s strategy.ShardID) []string {
-	if p := k.plan.Load(); p == nil || !p.Runs(int(s)) {
-		return nil
-	}
-	return []string{strconv.Itoa(int(s))}
 }
 
 // StartWorker returns the number of the worker that starts, and the number of all workers in
@@ -71,32 +49,11 @@ func (k *DaemonController) workersIn(s strategy.ShardID) []string {
 // start is in its shard's table already, so a later plan that stops it finds it.
 func (k *DaemonController) StartWorker(id string) (worker, of int, err error) {
 	worker, err = strconv.Atoi(id)
-	p := k.plan.Load()
-	if err != nil || !k.planRead.Load() || p == nil || !p.Runs(worker) {
+	p, mayStart := k.currentPlan()
+	if err != nil || !mayStart || !p.Runs(worker) {
 		return 0, 0, failure.NoWorker
 	}
 	return worker, p.Workers, nil
-}
-
-// onReplica adopts the state of this node's replica.
-func (k *DaemonController) onReplica(s daemon.State) {
-	k.wish.Store(int64(s.Wish))
-	k.adoptPlan(s.Plan)
-}
-
-// adoptPlan keeps the newer plan.
-func (k *DaemonController) adoptPlan(p daemon.Plan) {
-	for {
-		old := k.plan.Load()
-		if old != nil && old.Rev.Compare(p.Rev) >= 0 || p == (daemon.Plan{}) {
-			break
-		}
-		if k.plan.CompareAndSwap(old, &p) {
-			break
-		}
-	}
-	k.changed.Broadcast()
-	k.alwaysOn.Check()
 }
 
 // Scale stores the wished number of workers, and waits until the plan has it, or another
@@ -107,10 +64,8 @@ func (k *DaemonController) Scale(ctx context.Context, store placement.PlanStore,
 	}
 	for {
 		changed := k.changed.Wait()
-		if p := k.plan.Load(); p != nil && p.Running {
-			if p.Workers == n || k.wishReplaced(ctx, store, n) {
-				return true, nil
-			}
+		if p, _ := k.currentPlan(); p.Running && (p.Workers == n || k.wishReplaced(ctx, store, n)) {
+			return true, nil
 		}
 		select {
 		case <-changed:

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -32,8 +33,8 @@ func (d daemonStrategy) Rebalance(s *strategy.State) []strategy.ShardID {
 
 // withoutIdle returns s without the shards whose workers must not run.
 func (d daemonStrategy) withoutIdle(s *strategy.State) *strategy.State {
-	p := d.controller.plan.Load()
-	if p == nil {
+	p, _ := d.controller.currentPlan()
+	if p == (daemon.Plan{}) {
 		return s
 	}
 	out := *s

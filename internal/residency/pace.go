@@ -1,39 +1,27 @@
 package residency
 
 import (
-	"context"
 	"sync"
-	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	core "github.com/peerage-go/peerage/internal/core/residency"
 )
 
-// Pace limits a rate, evenly: without bursts. It is safe for concurrent use.
+// Pace spreads the starts of remembered entities over time, evenly over all types of a node. It
+// is safe for concurrent use.
 type Pace struct {
-	every time.Duration
-	mu    sync.Mutex
-	next  time.Time
+	mu   sync.Mutex
+	pace core.Pace
 }
 
 // NewPace returns a Pace of so many turns per second.
-func NewPace(perSecond int) *Pace { return &Pace{every: time.Second / time.Duration(perSecond)} }
+func NewPace(perSecond int) *Pace {
+	return &Pace{pace: core.NewPace(perSecond)}
+}
 
-// Wait returns true at the caller's turn, or false when ctx ends.
-func (p *Pace) Wait(ctx context.Context) bool {
+// Turn reserves the next turn.
+func (p *Pace) Turn(now clock.Instant) clock.Instant {
 	p.mu.Lock()
-	now := time.Now()
-	if p.next.Before(now) {
-		p.next = now
-	}
-	turn := p.next
-	p.next = turn.Add(p.every)
-	p.mu.Unlock()
-	timer := time.NewTimer(clock.Ahead(time.Until(turn)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	defer p.mu.Unlock()
+	return p.pace.Turn(now)
 }

@@ -1,5 +1,6 @@
 // Package daemon is the core of sharded daemons: it decides which workers run, and how
-// their number changes. It is pure; package sharding is its shell.
+// their number changes. It is pure. On each node,
+// package internal/core/residency follows the plans.
 //
 // Workers divide the work among them: worker i of n. So when n changes, every
 // worker of the old number must have ended before the first of the new one begins.
