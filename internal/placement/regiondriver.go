@@ -112,7 +112,7 @@ func (d *TypeDriver) stopShard(e region.StopShard) {
 	if e.To == d.all.cfg.Self.ID {
 		// It starts here again, under another token.
 		d.endpoint.StopShard(e.Shard, e.Token, e.Within, true, func(st activation.Stopped) {
-			d.transfers.Hold(st)
+			d.transfers.Hold(e.Term, st)
 			done(st)
 		})
 		return
@@ -124,7 +124,7 @@ func (d *TypeDriver) stopShard(e region.StopShard) {
 			// Stopped before, and sent to a home that has died since.
 			st.States = d.transfers.Held(st.Shard, st.Token)
 		}
-		d.transfers.Send(e.To, st, e.Within)
+		d.transfers.Send(e, st)
 		done(st)
 	})
 }

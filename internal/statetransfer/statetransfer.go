@@ -97,7 +97,7 @@ func (t *Transfers) HandleFrame(from gossip.NodeID, frame []byte) error {
 		ack, answer, complete := t.core.OnChunk(t.cfg.Clock.Now(), from, c)
 		t.mu.Unlock()
 		if complete {
-			t.cfg.StateHeld(c.Type, region.StateHeld{Shard: c.Shard, Token: c.Token, From: from})
+			t.cfg.StateHeld(c.Type, region.StateHeld{Shard: c.Shard, Token: c.Token, From: from, Term: c.Term})
 		}
 		if answer {
 			t.cfg.SendAck(from, mover.AppendAck([]byte{byte(frames.KindStateAck)}, ack))
@@ -124,10 +124,10 @@ func wakeUp(ch chan struct{}) {
 }
 
 // beginTransfer begins a transfer, and returns the channel that is signalled when it advances.
-func (t *Transfers) beginTransfer(a mover.Allocation, to gossip.NodeID, states map[string][]byte, within time.Duration) (*mover.Departure, chan struct{}) {
+func (t *Transfers) beginTransfer(a mover.Allocation, o mover.Order, states map[string][]byte) (*mover.Departure, chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d := t.core.Begin(t.cfg.Clock.Now(), a, to, states, within)
+	d := t.core.Begin(t.cfg.Clock.Now(), a, o, states)
 	wake := make(chan struct{}, 1)
 	t.wakes[d] = wake
 	return d, wake
@@ -164,15 +164,16 @@ func (t *Transfers) endTransfer(d *mover.Departure) (res mover.Result, n int, en
 	return res, activation.Travelling(res.States), ended
 }
 
-// Send sends the states of a stopped shard to its new home, and returns when they have arrived,
-// or cannot arrive within the time. Afterwards the states are held here, too. States that are
-// too large for any connection are lost.
-func (t *Type) Send(to gossip.NodeID, st activation.Stopped, within time.Duration) {
+// Send sends the states of a shard that was stopped by order to its new home, and returns when
+// they have arrived, or cannot arrive within the order's time. Afterwards the states are held
+// here, too. States that are too large for any connection are lost.
+func (t *Type) Send(order region.StopShard, st activation.Stopped) {
 	if len(st.States) == 0 {
 		return
 	}
-	d, wake := t.all.beginTransfer(t.allocation(st.Shard, st.Token), to, st.States, within)
-	timer := time.AfterFunc(within, func() { wakeUp(wake) })
+	to := order.To
+	d, wake := t.all.beginTransfer(t.allocation(st.Shard, st.Token), mover.Order{To: to, Term: order.Term, Within: order.Within}, st.States)
+	timer := time.AfterFunc(order.Within, func() { wakeUp(wake) })
 	defer timer.Stop()
 	var frame []byte
 	var failed error
@@ -180,7 +181,7 @@ func (t *Type) Send(to gossip.NodeID, st activation.Stopped, within time.Duratio
 		c, ok, wait := t.all.nextChunk(d, t.isMember(to))
 		if !ok {
 			if res, n, ended := t.all.endTransfer(d); ended {
-				t.noteResult(to, st, res, n, failed)
+				t.noteResult(order, st, res, n, failed)
 				return
 			}
 			timer.Reset(wait)
@@ -194,7 +195,7 @@ func (t *Type) Send(to gossip.NodeID, st activation.Stopped, within time.Duratio
 		switch err := t.all.cfg.Links.Send(to, transport.Bulk, transport.KindEntity, frame); {
 		case errors.Is(err, transport.ErrQueueFull):
 			t.all.takeBack(d)
-			failed = t.waitRoom(to, within)
+			failed = t.waitRoom(to, order.Within)
 		case errors.Is(err, transport.ErrFrameTooLarge):
 			t.onTooLarge(d)
 		default:
@@ -222,35 +223,36 @@ func (t *Type) onTooLarge(d *mover.Departure) {
 }
 
 // noteResult counts and reports the states of a transfer that has ended.
-func (t *Type) noteResult(to gossip.NodeID, st activation.Stopped, res mover.Result, n int, err error) {
+func (t *Type) noteResult(order region.StopShard, st activation.Stopped, res mover.Result, n int, err error) {
 	if res.Arrived {
 		t.counters.Out.Add(uint64(n))
 	} else {
 		t.all.cfg.Log.Warn("sharding: states did not reach the new home", "type", t.name,
-			"shard", st.Shard, "to", to, "states", n, "error", err)
+			"shard", st.Shard, "to", order.To, "states", n, "error", err)
 	}
-	t.noteHeld(st, res.Held, res.Arrived, res.States)
+	t.noteHeld(order.Term, st, res.Held, res.Arrived, res.States)
 }
 
 // noteHeld reports states that are held here, or counts them as lost.
-func (t *Type) noteHeld(st activation.Stopped, held, arrived bool, states map[string][]byte) {
+func (t *Type) noteHeld(term gossip.Epoch, st activation.Stopped, held, arrived bool, states map[string][]byte) {
 	switch {
 	case held:
-		t.all.cfg.StateHeld(t.name, region.StateHeld{Shard: st.Shard, Token: st.Token, From: t.all.cfg.Self})
+		t.all.cfg.StateHeld(t.name, region.StateHeld{Shard: st.Shard, Token: st.Token, From: t.all.cfg.Self, Term: term})
 	case !arrived:
 		t.logLoss(states, st.Shard, "they did not arrive, and there is no room for them here")
 	}
 }
 
-// Hold holds the states of a shard that was stopped here and starts here again, or nowhere yet.
-func (t *Type) Hold(st activation.Stopped) {
+// Hold holds the states of a shard that was stopped here in a term, and that starts here again,
+// or nowhere yet.
+func (t *Type) Hold(term gossip.Epoch, st activation.Stopped) {
 	if len(st.States) == 0 {
 		return
 	}
 	t.all.mu.Lock()
 	held := t.all.core.Hold(t.allocation(st.Shard, st.Token), st.States, false)
 	t.all.mu.Unlock()
-	t.noteHeld(st, held, false, st.States)
+	t.noteHeld(term, st, held, false, st.States)
 }
 
 // Held returns a copy of the states of an allocation that was stopped here, nil if there are

@@ -76,9 +76,9 @@ func TestStatesReachTheNewHome(t *testing.T) {
 		member := func(gossip.NodeID) bool { return true }
 		old, fresh := p.nodes[1].Type("t", &from, member), p.nodes[2].Type("t", &to, member)
 		st := activation.Stopped{Shard: 3, Token: older, States: map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": make([]byte, 2000)}}
-		old.Send(2, st, time.Minute)
+		old.Send(region.StopShard{To: 2, Term: 9, Within: time.Minute}, st)
 		// The new home reports them before the old one.
-		if len(p.held) != 2 || p.held[0] != (region.StateHeld{Shard: 3, Token: older, From: 1}) || p.held[1] != p.held[0] {
+		if len(p.held) != 2 || p.held[0] != (region.StateHeld{Shard: 3, Token: older, From: 1, Term: 9}) || p.held[1] != p.held[0] {
 			t.Errorf("held: %+v", p.held)
 		}
 		if got := fresh.Take(3, newer, 1); len(got) != 2 || string(got["b"]) != "2" {
@@ -100,7 +100,10 @@ func TestStatesForARemovedNodeAreHeld(t *testing.T) {
 		old := p.nodes[1].Type("t", &c, func(gossip.NodeID) bool { return false })
 		st := activation.Stopped{Shard: 3, Token: older, States: map[string][]byte{"a": []byte("1")}}
 		begin := time.Now()
-		old.Send(2, st, time.Minute)
+		old.Send(region.StopShard{To: 2, Term: 9, Within: time.Minute}, st)
+		if len(p.held) != 1 || p.held[0] != (region.StateHeld{Shard: 3, Token: older, From: 1, Term: 9}) {
+			t.Errorf("held: %+v", p.held)
+		}
 		if took := time.Since(begin); c.Out.Load() != 0 || took != resendAfter {
 			t.Errorf("%d arrived, after %v", c.Out.Load(), took)
 		}
@@ -130,7 +133,7 @@ func BenchmarkSend(b *testing.B) {
 			b.SetBytes(int64(size.states * size.bytes))
 			b.ReportAllocs()
 			for b.Loop() {
-				old.Send(2, activation.Stopped{Shard: 3, Token: older, States: states}, time.Minute)
+				old.Send(region.StopShard{To: 2, Within: time.Minute}, activation.Stopped{Shard: 3, Token: older, States: states})
 				if got := fresh.Take(3, newer, 1); len(got) != size.states {
 					b.Fatalf("%d states arrived", len(got))
 				}

@@ -31,7 +31,8 @@ func (h *heldAt) atHome() int {
 //     arrival, and a state held elsewhere may be older than what ran at that home.)
 //   - No other node has promised not to run the shard under a later token: that node
 //     may have run it.
-//   - The state is of this generation: records that departed members wrote may be lost.
+//   - Its shard stopped in this generation (protocol.Held.Term). In a former one, a later
+//     allocation may have left no record: a takeover needs no majority (newestState).
 //   - The read includes all records that the predecessor wrote. It may not if a majority of
 //     the members to which it wrote has left without a report, the receiver of the state
 //     among them (passedOn).
@@ -120,14 +121,33 @@ func (cn *census) holdStopped() {
 		if cn.view.Member(at) == nil {
 			at = cl.node
 		}
-		cn.held = append(cn.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node, To: cl.to}})
+		cn.held = append(cn.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node, To: cl.to, Term: cn.term}})
 	}
 }
 
+// newestState reports whether the shard has had no later allocation than the one that left
+// the state, except one that was to take it.
+//
+// Records show all later allocations of this generation: a majority had each record before the
+// shard could start, and views of one generation share majorities. A later allocation of a
+// former generation may have left no record. It is ruled out by h.Term, and not by h.Token:
+// shards keep their tokens when the generation rises. Before the shard had stopped, From had
+// obeyed h.Term, and so held a view of that generation. No coordinator allocates the shard anew
+// before From has reported that it does not run there, or has left the view. The report names
+// From's view, and a coordinator reads it only in that view or a later one. A view without From
+// is later, too. In a view of another generation a coordinator takes office anew
+// (Core.settleOffice). So all later allocations have terms of h.Term's generation or above.
+//
+// A leader may open a generation in order, and die before all members have that view. Then a
+// takeover opens the same generation, and the leader's records may be lost. The state may have
+// come here from a member that died with that leader. openedAlike distinguishes the two.
+//
+// Rejected: to write the records of adopted claims again, with the present term. A coordinator
+// that leaves office before a majority has them would still leave a state without a proof.
 func (cn *census) newestState(h *heldAt) bool {
 	r := cn.stored[h.Shard]
 	switch {
-	case h.Token.Term.Generation() != cn.term.Generation():
+	case !openedAlike(h.Term, cn.term):
 		return false
 	case h.Token.Less(r.Token) && r.From != h.From:
 		return false
@@ -135,4 +155,12 @@ func (cn *census) newestState(h *heldAt) bool {
 	return !slices.ContainsFunc(cn.stops, func(st claim) bool {
 		return st.shard == h.Shard && st.node != h.From && h.Token.Less(st.token)
 	})
+}
+
+// openedAlike reports whether two terms are of one generation, and on the same side of the epoch
+// at which a takeover opens it. A generation that was opened in order reaches that epoch after
+// 65,535 views. There openedAlike returns false, and a state that could be kept is dropped.
+func openedAlike(a, b gossip.Epoch) bool {
+	takeover := gossip.TakeoverEpoch(b.Generation())
+	return a.Generation() == b.Generation() && (a < takeover) == (b < takeover)
 }

@@ -151,7 +151,7 @@ func TestResumesAMoveToANodeThatDrains(t *testing.T) {
 	for n := gossip.NodeID(1); n <= 3; n++ {
 		r := &protocol.CensusReport{Head: b.head(), Hosts: true}
 		if n == 3 {
-			r.Held = []protocol.Held{{Token: tok, From: 2}}
+			r.Held = []protocol.Held{{Token: tok, From: 2, Term: tok.Term}}
 		}
 		b.hear(n, r)
 	}

@@ -27,7 +27,7 @@ func newCore() *Core { return New(Config{Self: newHome}) }
 // chunksOf returns the chunks of states on their way from the old home, one state in each.
 func chunksOf(a Allocation, states map[string]string) (all []Chunk) {
 	c := New(Config{Self: oldHome, ChunkBytes: 1, Window: 1 << 20})
-	d := c.Begin(begin, a, newHome, bytesOf(states), time.Hour)
+	d := c.Begin(begin, a, Order{To: newHome, Term: 7, Within: time.Hour}, bytesOf(states))
 	for m, ok := d.Next(begin, true); ok; m, ok = d.Next(begin, true) {
 		all = append(all, m)
 	}

@@ -25,12 +25,12 @@ type departures struct {
 
 // Begin begins to send the states of a stopped shard to its new home. It replaces an earlier
 // transfer of the allocation. states belongs to the transfer until the Departure has ended, at the
-// latest after within.
-func (ds *departures) Begin(now clock.Instant, a Allocation, to gossip.NodeID, states map[string][]byte, within time.Duration) *Departure {
+// latest after Order.Within.
+func (ds *departures) Begin(now clock.Instant, a Allocation, o Order, states map[string][]byte) *Departure {
 	if d := ds.byAlloc[a]; d != nil {
 		d.Cancel()
 	}
-	d := newDeparture(ds, now, a, to, states, within)
+	d := newDeparture(ds, now, a, o, states)
 	ds.byAlloc[a] = d
 	return d
 }
@@ -39,7 +39,7 @@ func (ds *departures) Begin(now clock.Instant, a Allocation, to gossip.NodeID, s
 // none.
 func (ds *departures) OnAck(now clock.Instant, from gossip.NodeID, ack Ack) *Departure {
 	d := ds.byAlloc[ack.Allocation]
-	if d == nil || d.to != from {
+	if d == nil || d.order.To != from {
 		return nil
 	}
 	switch {
@@ -59,7 +59,7 @@ func (ds *departures) OnAck(now clock.Instant, from gossip.NodeID, ack Ack) *Dep
 type Departure struct {
 	all    *departures
 	alloc  Allocation
-	to     gossip.NodeID
+	order  Order
 	states map[string][]byte
 	// sorted has the states by id; those before cut are in chunks that were added.
 	sorted []State
@@ -89,10 +89,10 @@ type span struct {
 	before, sum chunks.Sum
 }
 
-func newDeparture(ds *departures, now clock.Instant, a Allocation, to gossip.NodeID, states map[string][]byte, within time.Duration) *Departure {
+func newDeparture(ds *departures, now clock.Instant, a Allocation, o Order, states map[string][]byte) *Departure {
 	d := &Departure{
-		all: ds, alloc: a, to: to, states: states, sorted: make([]State, 0, len(states)), chunkBytes: ds.cfg.ChunkBytes,
-		until: now.Add(within), checkAt: now.Add(ds.cfg.Resend),
+		all: ds, alloc: a, order: o, states: states, sorted: make([]State, 0, len(states)), chunkBytes: ds.cfg.ChunkBytes,
+		until: now.Add(o.Within), checkAt: now.Add(ds.cfg.Resend),
 	}
 	for id, data := range states { // order-free: sorted below
 		d.total += costOf(id, data)
@@ -121,7 +121,7 @@ func (d *Departure) Next(now clock.Instant, isMember bool) (c Chunk, ok bool) {
 		number, sp, _ = d.sender.Next(now)
 	}
 	head := chunks.Head{Number: number, Total: uint64(d.total), Last: sp.last, Sum: sp.sum}
-	return Chunk{Allocation: d.alloc, Attempt: d.attempt, Head: head, States: sp.states}, true
+	return Chunk{Allocation: d.alloc, Term: d.order.Term, Attempt: d.attempt, Head: head, States: sp.states}, true
 }
 
 func (d *Departure) checkDeadlines(now clock.Instant, isMember bool) {

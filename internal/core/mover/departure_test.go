@@ -18,7 +18,7 @@ const resendWait = 500 * time.Millisecond
 // beginSmall begins a transfer of some states, one in each chunk, two in flight.
 func beginSmall(a Allocation, states map[string]string) (*Core, *Departure) {
 	c := New(Config{Self: oldHome, ChunkBytes: 1, Window: 2})
-	return c, c.Begin(begin, a, newHome, bytesOf(states), within)
+	return c, c.Begin(begin, a, Order{To: newHome, Term: 7, Within: within}, bytesOf(states))
 }
 
 // nextChunks returns the chunks that a transfer can send now.
@@ -56,7 +56,7 @@ func TestATransferIsDoneWhenItsOwnAckComes(t *testing.T) {
 	if res, ended := d.Result(); !ended || !res.Arrived || !res.Held {
 		t.Errorf("not done by its ack: %+v, %v", res, ended)
 	}
-	other := c.Begin(begin, newer, newHome, bytesOf(map[string]string{"a": "1"}), within)
+	other := c.Begin(begin, newer, Order{To: newHome, Term: 7, Within: within}, bytesOf(map[string]string{"a": "1"}))
 	other.nextChunks(begin, true)
 	other.Cancel()
 	c.OnAck(begin, newHome, Ack{Allocation: newer, Complete: true})
@@ -98,7 +98,7 @@ func TestTooLargeStatesStayBehind(t *testing.T) {
 			}
 		}
 		c, got := New(Config{Self: oldHome, Window: 2}), newCore()
-		d := c.Begin(begin, older, newHome, bytesOf(states), within)
+		d := c.Begin(begin, older, Order{To: newHome, Term: 7, Within: within}, bytesOf(states))
 		removed := 0
 		for m, ok := d.Next(begin, true); ok; m, ok = d.Next(begin, true) {
 			size := 0
@@ -164,7 +164,7 @@ func TestTransfersSurviveTheNetwork(t *testing.T) {
 			states[fmt.Sprint(i)] = string(make([]byte, rng.IntN(40)))
 		}
 		c, to := New(Config{Self: oldHome, ChunkBytes: 150, Window: 3}), New(Config{Self: newHome, PartialMax: 2 * time.Second})
-		d := c.Begin(begin, older, newHome, bytesOf(states), within)
+		d := c.Begin(begin, older, Order{To: newHome, Term: 7, Within: within}, bytesOf(states))
 		var held int
 		for now := begin; !d.isEnded(); now = now.Add(20 * time.Millisecond) {
 			for _, m := range d.nextChunks(now, true) {
@@ -198,5 +198,19 @@ func TestTransfersSurviveTheNetwork(t *testing.T) {
 	}
 	if arrived < 1900 {
 		t.Errorf("%d of 2000 arrived", arrived)
+	}
+}
+
+// Each chunk has the term of its order: the one that completes the states reports it.
+func TestStatesTravelWithTheTermOfTheirStop(t *testing.T) {
+	_, d := beginSmall(older, map[string]string{"a": "1", "b": "2"})
+	all := d.nextChunks(begin, true)
+	for _, m := range all {
+		if m.Term != 7 {
+			t.Errorf("%+v", m)
+		}
+	}
+	if len(all) != 2 {
+		t.Errorf("%d chunks", len(all))
 	}
 }

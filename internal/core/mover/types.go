@@ -16,6 +16,17 @@ type Allocation struct {
 	Token protocol.Token
 }
 
+// Order is the order to stop a shard that its states leave by.
+type Order struct {
+	// To is the new home.
+	To gossip.NodeID
+	// Term is the newest term that the old home had obeyed by then (protocol.Held). It travels
+	// with the states.
+	Term gossip.Epoch
+	// Within is how long the transfer may take.
+	Within time.Duration
+}
+
 // State is the state of one entity. Data is shared and never changed.
 type State struct {
 	ID   string
@@ -49,6 +60,8 @@ func (s *summer) sumStates(sum chunks.Sum, states []State) chunks.Sum {
 // Chunk has some of the states of an allocation.
 type Chunk struct {
 	Allocation
+	// Term is Order.Term.
+	Term gossip.Epoch
 	// Attempt counts how often the transfer has begun again.
 	Attempt uint64
 	chunks.Head

@@ -21,13 +21,14 @@ const (
 
 // AppendChunk appends an encoded chunk:
 //
-//	type | shard | token 16 | attempt | number | total | last 1 | sum | count | count x (id | data)
+//	type | shard | token 16 | term | attempt | number | total | last 1 | sum | count | count x (id | data)
 func AppendChunk(b []byte, c Chunk) []byte {
 	size := headWireMax
 	for _, st := range c.States {
 		size += len(st.ID) + len(st.Data) + 2*binary.MaxVarintLen32
 	}
 	b = appendAllocation(slices.Grow(b, size), c.Allocation)
+	b = wire.AppendUvarint(b, uint64(c.Term))
 	b = wire.AppendUvarint(b, c.Attempt)
 	b = wire.AppendUvarint(b, c.Number)
 	b = wire.AppendUvarint(b, c.Total)
@@ -44,7 +45,8 @@ func AppendChunk(b []byte, c Chunk) []byte {
 // DecodeChunk decodes what AppendChunk encoded. States are copies: nothing aliases frame.
 func DecodeChunk(frame []byte) (Chunk, error) {
 	r := wire.NewReader(frame)
-	c := Chunk{Allocation: readAllocation(r), Attempt: r.Uvarint(), Head: chunks.Head{Number: r.Uvarint(), Total: r.Uvarint(), Last: r.Bool(), Sum: readSum(r)}}
+	c := Chunk{Allocation: readAllocation(r), Term: gossip.Epoch(r.Uvarint()), Attempt: r.Uvarint()}
+	c.Head = chunks.Head{Number: r.Uvarint(), Total: r.Uvarint(), Last: r.Bool(), Sum: readSum(r)}
 	n := r.Count("states", stateWireMin)
 	for i := 0; i < n && r.Err() == nil; i++ {
 		if c.States == nil {

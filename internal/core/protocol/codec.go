@@ -193,6 +193,7 @@ func (h *Held) codeFields(c *wire.Coder) {
 	h.Token.codeFields(c)
 	wire.U64(c, &h.From)
 	wire.U64(c, &h.To)
+	wire.Uvarint(c, &h.Term)
 }
 
 func (s *ShardLoad) codeFields(c *wire.Coder) {

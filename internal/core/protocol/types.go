@@ -14,7 +14,7 @@ const (
 	TypeBytesMax = 256
 	// HeldMax bounds the entries of CensusReport.Held: with ShardsMax claims beside
 	// them the report still fits a frame.
-	HeldMax = 4096
+	HeldMax = 3072
 )
 
 // ShardID is the number of a shard.
@@ -107,4 +107,8 @@ type Held struct {
 	From  gossip.NodeID
 	// To is where From, if it is the reporter, has sent the state; zero if nowhere.
 	To gossip.NodeID
+	// Term is the newest term that From is sure to have obeyed before the shard had stopped.
+	// So every later allocation is of the generation of Term or of a later one, whatever the
+	// generation of Token. NewestTerm disregards Term: it may be above the reporter's view.
+	Term gossip.Epoch
 }

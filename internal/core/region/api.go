@@ -86,11 +86,13 @@ type ShardStopped struct{ Shards []protocol.ShardToken }
 
 // StateHeld reports that a shard's complete state waits at this node for
 // the shard to be started here. Its former home, From, sent it at the end of the
-// allocation Token, or is this node and kept it.
+// allocation Token, or is this node and kept it. Term is that of the StopShard which
+// ended the allocation.
 type StateHeld struct {
 	Shard protocol.ShardID
 	Token protocol.Token
 	From  gossip.NodeID
+	Term  gossip.Epoch
 }
 
 // MarkerAcked brings the owner's answer to Marker: the entities' queues hold all that this
@@ -198,10 +200,13 @@ type StartShard struct {
 // processed, the entities get their stop message, and the state goes to To unless
 // that is zero. After Within (zero: the type's own limit) the entities are stopped by
 // force. It may come before ShardStarted was answered. ShardStopped answers, always.
+//
+// Term is the highest term obeyed so far. It travels with the state (protocol.Held.Term).
 type StopShard struct {
 	Shard  protocol.ShardID
 	Token  protocol.Token
 	To     gossip.NodeID
+	Term   gossip.Epoch
 	Within time.Duration
 }
 

@@ -411,14 +411,14 @@ func TestTheCensusTellsWhatOnlyThisNodeKnows(t *testing.T) {
 	tok := b.run(1)
 	b.send(1, tok, other)
 	waits := b.token()
-	b.step(StateHeld{Shard: 2, Token: waits, From: other})
+	b.step(StateHeld{Shard: 2, Token: waits, From: other, Term: waits.Term})
 	b.hear(&protocol.CensusRequest{Head: b.head()})
 	refuse[*protocol.Drain](b)
 	m := want[*protocol.CensusReport](b)
 	if len(m.Claims) != 1 || m.Claims[0] != (protocol.Claim{Shard: 1, Token: tok, State: protocol.ClaimStopping, To: other}) {
 		t.Errorf("claims %+v", m.Claims)
 	}
-	if len(m.Held) != 1 || m.Held[0] != (protocol.Held{Shard: 2, Token: waits, From: other}) {
+	if len(m.Held) != 1 || m.Held[0] != (protocol.Held{Shard: 2, Token: waits, From: other, Term: waits.Term}) {
 		t.Errorf("holds %+v", m.Held)
 	}
 	// Known before the report is: or the first thing that comes is a shard.

@@ -28,6 +28,11 @@ func (ss *stateTable) stateHeld(s protocol.Held) {
 		return
 	}
 	old, ok := ss.kept[s.Shard]
+	if ok && s.Token == old.Token && s.From == old.From {
+		// It was sent again.
+		s.Term = max(s.Term, old.Term)
+		old = s
+	}
 	if ok && s.Token.Less(old.Token) {
 		s, old = old, s
 	}
@@ -49,16 +54,22 @@ func (ss *stateTable) dropState(s protocol.ShardID, home gossip.NodeID, t protoc
 	}
 }
 
-// noteSent notes where the state of a shard went that has stopped here.
-func (ss *stateTable) noteSent(s protocol.ShardID, to gossip.NodeID) {
-	delete(ss.sent, s)
-	if _, keeps := ss.kept[s]; !keeps {
+// noteSent notes where the state went of a shard that has stopped here just now. This node may
+// have obeyed a newer term while the shard was stopping: then that is the term of the stop.
+func (ss *stateTable) noteSent(st protocol.ShardToken, to gossip.NodeID) {
+	delete(ss.sent, st.Shard)
+	k, keeps := ss.kept[st.Shard]
+	if !keeps {
 		return
+	}
+	if k.From == ss.cfg.Self && k.Token == st.Token {
+		k.Term = ss.floors.term
+		ss.kept[st.Shard] = k
 	}
 	if ss.sent == nil {
 		ss.sent = map[protocol.ShardID]gossip.NodeID{}
 	}
-	ss.sent[s] = to
+	ss.sent[st.Shard] = to
 }
 
 // heldStates lists the states that wait here, for the census. The list is bounded: a new

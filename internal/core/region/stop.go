@@ -5,6 +5,7 @@ import "github.com/peerage-go/peerage/internal/core/protocol"
 // stopShard begins the stop of a shard, in answer to the order with that Seq, if any.
 func (hs *hostTable) stopShard(s StopShard, order uint64) {
 	h := &hs.list[s.Shard]
+	s.Term = hs.floors.term
 	h.phase, h.to, h.answers, h.again, h.stranded = stopping, s.To, order, turning{}, false
 	hs.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
 	hs.do(s)
@@ -37,7 +38,7 @@ func (hs *hostTable) finishStop(s protocol.ShardID) {
 	h := &hs.list[s]
 	next := h.next
 	order := protocol.Head{Seq: h.answers}
-	hs.states.noteSent(s, h.to)
+	hs.states.noteSent(protocol.ShardToken{Shard: s, Token: h.token}, h.to)
 	hs.traceShard(TraceStopped, s, hs.cfg.Self, h.token, "")
 	hs.recordStopped(s)
 	hs.outbox.stopped.addAnswer(hs.link.node, &order, protocol.ShardToken{Shard: s, Token: hs.floors.Token(s)})

@@ -110,3 +110,29 @@ func TestAStopAnswersOnlyOrdersOfItsTerm(t *testing.T) {
 		t.Errorf("answers %d", m.Seq)
 	}
 }
+
+// A shard keeps its token when the generation rises. The order to stop it is of the new
+// generation, and so is the term of its state, here and at its new home. If another coordinator
+// takes office meanwhile, the term of the state that stays here is that one's.
+func TestAStateHasTheTermInWhichItsShardStopped(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		b := newBench(t, &Floors{})
+		tok := b.run(1)
+		b.epoch = gossip.TakeoverEpoch(2)
+		b.view(boss, self, other).send(1, tok, other)
+		ordered := b.epoch
+		if s := want[StopShard](b); s.Token != tok || s.Term != ordered {
+			t.Fatalf("%+v, want term %v", s, ordered)
+		}
+		if replaced {
+			b.view(boss, self, other).hear(&protocol.CensusRequest{Head: b.head()})
+		}
+		b.step(StateHeld{Shard: 1, Token: tok, From: self, Term: ordered}).step(ShardStopped{Shards: st(1, tok)})
+		obeyed := b.epoch
+		b.view(boss, self, other).hear(&protocol.CensusRequest{Head: b.head()})
+		kept := protocol.Held{Shard: 1, Token: tok, From: self, To: other, Term: obeyed}
+		if m := want[*protocol.CensusReport](b); len(m.Held) != 1 || m.Held[0] != kept {
+			t.Errorf("replaced %v: holds %+v, want %+v", replaced, m.Held, kept)
+		}
+	}
+}

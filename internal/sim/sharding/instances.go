@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
@@ -26,14 +25,13 @@ type instances struct {
 // instance is a shard that runs at a process: one queue, one handler at a time. The
 // lease is checked at every dispatch.
 type instance struct {
-	shard    protocol.ShardID
-	token    protocol.Token
-	boxes    datapath.Mailboxes
+	shard protocol.ShardID
+	token protocol.Token
+	boxes datapath.Mailboxes
+	// stop is the order to stop the shard, once stopping is set.
+	stop     region.StopShard
 	stopping bool
 	gone     bool
-	// to is where the state goes, within how long that may take.
-	to     gossip.NodeID
-	within time.Duration
 	// states are those of its entities, of a type that has them.
 	states map[int]uint64
 	// busySince is when the running handler began, never if none runs.
@@ -76,13 +74,13 @@ func (x *instances) stopShard(e region.StopShard) {
 			return
 		}
 		// Stopped before, and sent to a home that has died since.
-		x.mover.Send(st, e.To, x.mover.Kept(st), e.Within)
+		x.mover.Send(e, x.mover.Kept(st))
 		return
 	}
 	if i.stopping {
 		return
 	}
-	i.stopping, i.to, i.within = true, e.To, e.Within
+	i.stopping, i.stop = true, e
 	i.boxes.Release()
 	how := endedInOrder
 	if e.To == 0 {
@@ -92,11 +90,11 @@ func (x *instances) stopShard(e region.StopShard) {
 		how = noTaker
 		m.checks.untaken[st] = true
 	}
-	m.checks.noteEnding(p.Node.ID, i.key(), i.to, how)
+	m.checks.noteEnding(p.Node.ID, i.key(), e.To, how)
 	m.p.Later(cmp.Or(e.Within, stopTimeout), func() {
 		if m.site.on && !i.gone {
 			m.run.Hit(coverage.Forced)
-			m.checks.noteEnding(p.Node.ID, i.key(), i.to, "forced")
+			m.checks.noteEnding(p.Node.ID, i.key(), e.To, "forced")
 			x.finishStop(i)
 		}
 	})
@@ -129,8 +127,8 @@ func (x *instances) finishStop(i *instance) {
 	x.shards[i.shard] = nil
 	m.checks.hosting.Stopped(m.p.Node.ID, i.shard)
 	m.checks.noteStopped(i.key())
-	if i.to != 0 && i.to != m.p.Node.ID {
-		x.mover.Send(i.key(), i.to, i.states, i.within)
+	if i.stop.To != 0 && i.stop.To != m.p.Node.ID {
+		x.mover.Send(i.stop, i.states)
 		return
 	}
 	x.reportStopped(i.key())
@@ -148,7 +146,7 @@ func (x *instances) abandonAll() {
 	for n, i := range x.shards {
 		if i != nil {
 			i.gone = true
-			x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.to, "abandoned")
+			x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.stop.To, "abandoned")
 			x.dropWaiting(i)
 			x.shards[n] = nil
 		}

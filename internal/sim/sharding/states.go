@@ -46,9 +46,7 @@ func (e stateEnv) Later(d time.Duration, do func()) {
 func (e stateEnv) Present(id gossip.NodeID) bool { return e.m.site.view.Member(id) != nil }
 
 // StatesHeld reports to the region core that the states of a shard wait here.
-func (e stateEnv) StatesHeld(st protocol.ShardToken, from gossip.NodeID) {
-	e.cores.putRegion(region.StateHeld{Shard: st.Shard, Token: st.Token, From: from})
-}
+func (e stateEnv) StatesHeld(ev region.StateHeld) { e.cores.putRegion(ev) }
 
 // StatesSent reports a shard as stopped.
 func (e stateEnv) StatesSent(st protocol.ShardToken, arrived bool) {

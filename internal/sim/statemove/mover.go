@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -26,7 +27,7 @@ type Env interface {
 	Present(gossip.NodeID) bool
 	// StatesHeld reports that the states of a shard wait here, StatesSent that a transfer has
 	// ended: the new home has all states, or never will.
-	StatesHeld(st protocol.ShardToken, from gossip.NodeID)
+	StatesHeld(region.StateHeld)
 	StatesSent(st protocol.ShardToken, arrived bool)
 }
 
@@ -41,8 +42,7 @@ type Mover struct {
 // transfer is one that is sent here.
 type transfer struct {
 	*mover.Departure
-	to gossip.NodeID
-	st protocol.ShardToken
+	order region.StopShard
 	// wakeAt is when the transfer is advanced next, Never if no call is scheduled.
 	wakeAt clock.Instant
 }
@@ -61,15 +61,16 @@ func New(self gossip.NodeID, env Env) *Mover {
 	return &Mover{self: self, env: env, core: core, transfers: map[*mover.Departure]*transfer{}}
 }
 
-// Send sends the states of a stopped shard to its new home within a time, and keeps a copy.
-// It calls StatesSent when that has ended.
-func (m *Mover) Send(st protocol.ShardToken, to gossip.NodeID, states map[int]uint64, within time.Duration) {
+// Send sends the states of a shard that was stopped by order to its new home, within the
+// order's time, and keeps a copy. It calls StatesSent when that has ended.
+func (m *Mover) Send(order region.StopShard, states map[int]uint64) {
+	st := protocol.ShardToken{Shard: order.Shard, Token: order.Token}
 	if len(states) == 0 {
 		m.env.StatesSent(st, true)
 		return
 	}
-	d := m.core.Begin(m.env.Now(), allocation(st), to, encodeStates(states), within)
-	t := &transfer{Departure: d, to: to, st: st, wakeAt: clock.Never}
+	d := m.core.Begin(m.env.Now(), allocation(st), mover.Order{To: order.To, Term: order.Term, Within: order.Within}, encodeStates(states))
+	t := &transfer{Departure: d, order: order, wakeAt: clock.Never}
 	m.transfers[d] = t
 	m.advance(t)
 }
@@ -80,11 +81,11 @@ func (m *Mover) advance(t *transfer) {
 		return
 	}
 	for {
-		c, ok := t.Next(m.env.Now(), m.env.Present(t.to))
+		c, ok := t.Next(m.env.Now(), m.env.Present(t.order.To))
 		if !ok {
 			break
 		}
-		if errors.Is(m.env.SendChunk(t.to, c), transport.ErrQueueFull) {
+		if errors.Is(m.env.SendChunk(t.order.To, c), transport.ErrQueueFull) {
 			t.TakeBack()
 			m.env.Later(retryEvery, func() { m.advance(t) })
 			break
@@ -95,10 +96,11 @@ func (m *Mover) advance(t *transfer) {
 	}
 	if res, ended := t.Result(); ended {
 		delete(m.transfers, t.Departure)
+		o := t.order
 		if res.Held {
-			m.env.StatesHeld(t.st, m.self)
+			m.env.StatesHeld(region.StateHeld{Shard: o.Shard, Token: o.Token, From: m.self, Term: o.Term})
 		}
-		m.env.StatesSent(t.st, res.Arrived)
+		m.env.StatesSent(protocol.ShardToken{Shard: o.Shard, Token: o.Token}, res.Arrived)
 		return
 	}
 	m.wakeTransfer(t)
@@ -135,7 +137,7 @@ func (m *Mover) OnAck(from gossip.NodeID, ack mover.Ack) bool {
 func (m *Mover) Handle(from gossip.NodeID, c mover.Chunk) {
 	ack, answer, complete := m.core.OnChunk(m.env.Now(), from, c)
 	if complete {
-		m.env.StatesHeld(protocol.ShardToken{Shard: c.Shard, Token: c.Token}, from)
+		m.env.StatesHeld(region.StateHeld{Shard: c.Shard, Token: c.Token, From: from, Term: c.Term})
 	}
 	if answer {
 		m.env.SendAck(from, ack)

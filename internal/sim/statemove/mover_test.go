@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -20,7 +21,7 @@ type home struct {
 	// lose frames from the first on.
 	lose   int
 	timers []timer
-	held   []protocol.ShardToken
+	held   []region.StateHeld
 	sent   []bool
 }
 
@@ -49,8 +50,8 @@ func (h *home) Later(d time.Duration, do func()) {
 	h.timers = append(h.timers, timer{h.now.Add(d), do})
 }
 
-func (h *home) StatesHeld(st protocol.ShardToken, _ gossip.NodeID) { h.held = append(h.held, st) }
-func (h *home) StatesSent(_ protocol.ShardToken, arrived bool)     { h.sent = append(h.sent, arrived) }
+func (h *home) StatesHeld(ev region.StateHeld)                 { h.held = append(h.held, ev) }
+func (h *home) StatesSent(_ protocol.ShardToken, arrived bool) { h.sent = append(h.sent, arrived) }
 
 // pass lets time pass, and fires the timers that are due.
 func (h *home) pass(d time.Duration) {
@@ -82,14 +83,23 @@ const (
 	resend = 500 * time.Millisecond
 )
 
+// stopOrder orders node 1 to stop an allocation and to send its states to node 2.
+func stopOrder(n uint64) region.StopShard {
+	st := allocated(n)
+	return region.StopShard{Shard: st.Shard, Token: st.Token, To: 2, Term: 7, Within: within}
+}
+
 // states take several chunks.
 var states = map[int]uint64{1: 11, 4: 44, 7: 77, 10: 10, 13: 13}
 
 func TestStatesArriveOnce(t *testing.T) {
 	from, to := newHomes()
-	from.mover.Send(allocated(1), 2, states, within)
+	from.mover.Send(stopOrder(1), states)
 	if len(from.sent) != 1 || !from.sent[0] || len(to.held) != 1 || len(from.held) != 1 {
 		t.Fatalf("sent %v, held there %v, here %v", from.sent, to.held, from.held)
+	}
+	if to.held[0].Term != 7 || to.held[0].From != 1 || from.held[0].Term != 7 {
+		t.Errorf("held there %+v, here %+v", to.held[0], from.held[0])
 	}
 	if got := from.mover.Kept(allocated(1)); !maps.Equal(got, states) {
 		t.Errorf("the old home keeps %v", got)
@@ -110,7 +120,7 @@ func TestStatesArriveOnce(t *testing.T) {
 func TestStatesAreSentUntilAcknowledged(t *testing.T) {
 	from, to := newHomes()
 	from.lose = 2
-	from.mover.Send(allocated(1), 2, states, within)
+	from.mover.Send(stopOrder(1), states)
 	if len(from.sent) > 0 || to.mover.Take(allocated(2), 1) != nil {
 		t.Fatal("half of the states have arrived")
 	}
@@ -131,7 +141,7 @@ func TestATransferEndsWithoutItsNewHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			from, _ := newHomes()
 			from.lose = 100
-			from.mover.Send(allocated(1), 2, states, within)
+			from.mover.Send(stopOrder(1), states)
 			end(from)
 			if len(from.sent) != 1 || from.sent[0] || from.mover.Kept(allocated(1)) == nil {
 				t.Errorf("sent %v, kept %v", from.sent, from.mover.Kept(allocated(1)))
