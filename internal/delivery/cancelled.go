@@ -12,8 +12,8 @@ import (
 // until cancelsMax later ones have replaced it. That costs memory, but never a reply, since the
 // numbers of asks are not reused. An ask that is replaced too early is handled in vain.
 type CancelledAsks struct {
-	// known is the number of asks, read without the mutex.
-	known atomic.Int32
+	// count is the number of asks, read without the mutex.
+	count atomic.Int32
 	mu    sync.Mutex
 	asks  map[activation.ReplyTo]struct{}
 	// ring holds the newest in the order in which they came; next is the oldest.
@@ -38,18 +38,18 @@ func (c *CancelledAsks) Add(a activation.ReplyTo) {
 		c.next = (c.next + 1) % cancelsMax
 	}
 	c.asks[a] = struct{}{}
-	c.known.Store(int32(len(c.asks)))
+	c.count.Store(int32(len(c.asks)))
 }
 
 // Take reports whether an ask was cancelled, and forgets it.
 func (c *CancelledAsks) Take(a activation.ReplyTo) bool {
-	if c.known.Load() == 0 {
+	if c.count.Load() == 0 {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, ok := c.asks[a]
 	delete(c.asks, a)
-	c.known.Store(int32(len(c.asks)))
+	c.count.Store(int32(len(c.asks)))
 	return ok
 }

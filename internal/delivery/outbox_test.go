@@ -115,7 +115,7 @@ func TestAnswersWaitForRoomInOrder(t *testing.T) {
 			t.Errorf("%d are lost, %d peers wait", w.lost, w.waiting.Load())
 		}
 	})
-	play("room comes while somebody sends", func(t *testing.T, w *world) {
+	play("room comes while a sender is at work", func(t *testing.T, w *world) {
 		w.answers(1, transport.ErrQueueFull)
 		w.Outbox.Send(1, []byte("a"))
 		synctest.Wait()

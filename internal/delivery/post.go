@@ -102,7 +102,7 @@ func (r *Router) bufferItem(inc *Incarnation, rt *shardRoute, it *Item) (bool, e
 	}
 	if !hasRoom(r, rt, it.Bytes) && !(r.dropUnawaited(rt) && hasRoom(r, rt, it.Bytes)) {
 		// The buffers may be full of messages for other shards. Ask for this shard's home
-		// all the same: with a home, the message needs no room.
+		// nevertheless: with a home, the message needs no room.
 		rt.core.Want()
 		r.carryOut(inc, rt)
 		return false, failure.BufferFull

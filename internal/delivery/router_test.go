@@ -37,7 +37,7 @@ type world struct {
 
 	sent, lost int
 	taken      []int
-	// accounts are what the homes know of this sender, by node; grants go back in order.
+	// accounts are what the homes count of this sender, by node; grants go back in order.
 	accounts map[gossip.NodeID]*Accounts
 	// moving is the marker of the core that is out.
 	moving protocol.Token
@@ -247,14 +247,14 @@ func (w *world) answer(n gossip.NodeID) {
 	}
 }
 
-// abandon ends the owner's hosting without a word to anybody.
+// abandon ends the owner's hosting without a word to any node.
 func (w *world) abandon() {
 	w.note("abandoned")
 	w.owner = 0
 }
 
 // place gives the shard to a node and publishes it, as a coordinator does when
-// nobody hosts the shard.
+// no node hosts the shard.
 func (w *world) place(n gossip.NodeID) {
 	if w.owner != 0 {
 		return

@@ -142,12 +142,12 @@ func TestAQuestionTakesWhatComesInTime(t *testing.T) {
 	}
 }
 
-// Other nodes can make a node know types that it does not run: at most typesMax, of a role
+// Other nodes can make a node list types that it does not run: at most typesMax, of a role
 // that it has, and while it takes part in a cluster.
 func TestTypesThatOthersNameAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds, _, end := newDrivers(t, 1, "back")
-		known := func() int {
+		listed := func() int {
 			ds.mu.Lock()
 			defer ds.mu.Unlock()
 			return len(ds.byType)
@@ -158,18 +158,18 @@ func TestTypesThatOthersNameAreBounded(t *testing.T) {
 			}))
 		}
 		register("early", "back")
-		if n := known(); n != 0 {
-			t.Errorf("knows %d types before it has a view", n)
+		if n := listed(); n != 0 {
+			t.Errorf("lists %d types before it has a view", n)
 		}
 		ds.ViewChanged(viewOf(1, 1))
 		register("of others", "front")
-		if n := known(); n != 0 {
-			t.Errorf("knows %d types of a role that it does not have", n)
+		if n := listed(); n != 0 {
+			t.Errorf("lists %d types of a role that it does not have", n)
 		}
 		register("one", "back")
 		register("one", "back")
-		if n := known(); n != 1 {
-			t.Errorf("knows %d types, want 1", n)
+		if n := listed(); n != 1 {
+			t.Errorf("lists %d types, want 1", n)
 		}
 		// Stand-ins for as many as there may be.
 		ds.mu.Lock()
@@ -180,8 +180,8 @@ func TestTypesThatOthersNameAreBounded(t *testing.T) {
 		ds.mu.Unlock()
 		register("two", "back")
 		register("three", "back")
-		if n := known(); n != typesMax {
-			t.Errorf("knows %d types, want %d", n, typesMax)
+		if n := listed(); n != typesMax {
+			t.Errorf("lists %d types, want %d", n, typesMax)
 		}
 		ds.mu.Lock()
 		for i := range typesMax - 2 {
@@ -189,10 +189,10 @@ func TestTypesThatOthersNameAreBounded(t *testing.T) {
 		}
 		ds.mu.Unlock()
 		end()
-		before := known()
+		before := listed()
 		register("late", "back")
-		if n := known(); n != before {
-			t.Errorf("knows %d types after its end, %d before", n, before)
+		if n := listed(); n != before {
+			t.Errorf("lists %d types after its end, %d before", n, before)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func (s *Survey) History(shard strategy.ShardID) []Event {
 
 // mergeEvents puts the nodes' lists into one order. An event counts as no earlier, by
 // term, token and time, than the events before it on its node: a shard that is stopped
-// in term 3 has a token of term 2, and its end is listed in term 3 all the same.
+// in term 3 has a token of term 2, and its end is still listed in term 3.
 func mergeEvents(lists [][]Event) []Event {
 	type place struct {
 		term  gossip.Epoch

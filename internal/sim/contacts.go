@@ -23,7 +23,7 @@ type contacts struct {
 
 // informRepeatedly hands contacts to a process, and decides which process forms a cluster.
 func (c *contacts) informRepeatedly(n *node) {
-	wait := c.run.Rand.Told.Duration(20*time.Millisecond, 400*time.Millisecond)
+	wait := c.run.Rand.Contact.Duration(20*time.Millisecond, 400*time.Millisecond)
 	if n.member.View() != nil {
 		wait *= 4
 	}
@@ -50,36 +50,36 @@ func (c *contacts) inform(n *node) {
 		n.member.Step(view.Form{Generation: generation, Millisecond: millisecond, Secret: [2]uint64{uint64(c.formed), 1}})
 		return
 	}
-	if told := c.draw(n); len(told) > 0 {
-		n.member.Step(view.Contacts{Nodes: told})
+	if given := c.draw(n); len(given) > 0 {
+		n.member.Step(view.Contacts{Nodes: given})
 	}
 }
 
 // generations returns the generations that processes have met, by host.
 func (c *contacts) generations() []uint32 {
-	known := make([]uint32, len(c.hosts.all))
+	generations := make([]uint32, len(c.hosts.all))
 	for _, q := range c.hosts.running() {
-		known[q.p.Slot] = q.generation
+		generations[q.p.Slot] = q.generation
 	}
-	return known
+	return generations
 }
 
 // draw draws the nodes that memberlist reports to one process at one time.
 func (c *contacts) draw(n *node) []gossip.Node {
-	var told []gossip.Node
-	r, all := c.run.Rand.Told, c.hosts.all
+	var given []gossip.Node
+	r, all := c.run.Rand.Contact, c.hosts.all
 	for _, i := range r.Subset(len(all), 1+r.IntN(len(all))) {
 		if c.hosts.meeting.isParted(n.p.Slot, i) {
 			continue
 		}
 		if q := all[i].node; q != nil && (q != n || r.Chance(10)) {
-			told = append(told, q.p.Node)
+			given = append(given, q.p.Node)
 		}
 		if old := all[i].former; len(old) > 0 && r.Chance(25) {
-			told = append(told, old[r.IntN(len(old))])
+			given = append(given, old[r.IntN(len(old))])
 		}
 	}
-	return told
+	return given
 }
 
 // mayForm is the forming rule of internal/membership with all hosts as contact points and
@@ -115,7 +115,7 @@ func (c *contacts) findsOther(n *node, slot int) bool {
 // LookAround asks one contact point which cluster it belongs to.
 func (n *node) LookAround() {
 	h, r := n.hosts, n.hosts.run
-	i := r.Rand.Told.IntN(len(h.all))
+	i := r.Rand.Contact.IntN(len(h.all))
 	q, ours := h.all[i].node, n.member.View()
 	if q == nil || q == n || q.p.Thread.Paused() || q.p.Removed() || q.member.View() == nil || h.net.Blocked(n.p.Slot, i) != network.Open || ours.Member(q.p.ID()) != nil {
 		return

@@ -62,12 +62,12 @@ func (w *walls) note(slot int, generation uint32) {
 }
 
 // formingGeneration returns the generation of a cluster that is formed on a host.
-// It is the wall clock's, raised above the generation of any host; known has what their
+// It is the wall clock's, raised above the generation of any host; met has what their
 // processes have met, and all answer.
-func (w *walls) formingGeneration(slot int, known []uint32) (generation uint32, millisecond uint16) {
+func (w *walls) formingGeneration(slot int, met []uint32) (generation uint32, millisecond uint16) {
 	generation, millisecond = w.readClock(slot)
 	for i := range w.hosts {
-		generation = max(generation, max(w.hosts[i].generation, known[i])+1)
+		generation = max(generation, max(w.hosts[i].generation, met[i])+1)
 	}
 	return generation, millisecond
 }

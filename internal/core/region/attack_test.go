@@ -50,7 +50,7 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 			}
 			// A takeover, a start, a move and a stop go on.
 			b.view(boss, self, other)
-			b.hear(&protocol.CensusRequest{Head: b.headOf(b.epoch)})
+			b.receive(&protocol.CensusRequest{Head: b.headOf(b.epoch)})
 			if r := want[*protocol.CensusReport](b); len(r.Claims) != 1 || r.Claims[0].Token != tok {
 				t.Fatalf("the census reports %+v", r.Claims)
 			}
@@ -61,11 +61,11 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 			want[StopShard](b)
 		})
 	}
-	// What comes from a view that is not known here waits for it: the term with it.
+	// A message of a view that has not arrived here waits for it, and so does its term.
 	b := newBench(t, &Floors{})
 	h := b.headOf(b.epoch + 1)
 	h.View = b.epoch + 1
-	b.hear(&protocol.CensusRequest{Head: h})
+	b.receive(&protocol.CensusRequest{Head: h})
 	refuse[*protocol.CensusReport](b)
 	b.view(boss, self, other)
 	if b.traced(TraceFar) || b.c.floors.term != gossip.Epoch(h.Term) {

@@ -84,25 +84,25 @@ func (b *bench) token() protocol.Token {
 	return protocol.Token{Term: b.epoch, Seq: b.seq}
 }
 
-func (b *bench) hear(m protocol.Message) *bench {
+func (b *bench) receive(m protocol.Message) *bench {
 	b.t.Helper()
 	return b.step(Received{From: boss, Msg: m})
 }
 
 func (b *bench) hostShard(s protocol.ShardID, t protocol.Token) *bench {
 	b.t.Helper()
-	return b.hear(&protocol.HostShards{Head: b.head(), Shards: []protocol.HostOrder{{Shard: s, Token: t}}})
+	return b.receive(&protocol.HostShards{Head: b.head(), Shards: []protocol.HostOrder{{Shard: s, Token: t}}})
 }
 
 func (b *bench) handOff(s protocol.ShardID, t protocol.Token) *bench {
 	b.t.Helper()
 	h := b.head()
-	return b.hear(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp()}}})
+	return b.receive(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp()}}})
 }
 
 func (b *bench) homes(s protocol.ShardID, n gossip.NodeID, t protocol.Token) *bench {
 	b.t.Helper()
-	return b.hear(&protocol.Homes{Head: b.head(), Homes: []protocol.Home{{Shard: s, Node: n, Token: t}}})
+	return b.receive(&protocol.Homes{Head: b.head(), Homes: []protocol.Home{{Shard: s, Node: n, Token: t}}})
 }
 
 func st(s protocol.ShardID, t protocol.Token) []protocol.ShardToken {

@@ -84,7 +84,7 @@ func TestOvertakenHandOffIsVoid(t *testing.T) {
 	late := b.head()
 	b.hostShard(1, tok)
 	want[*protocol.ShardsHosted](b)
-	b.hear(&protocol.HandOff{Head: late, Shards: []protocol.HandOffOrder{{Shard: 1, Token: tok, Move: late.Stamp()}}})
+	b.receive(&protocol.HandOff{Head: late, Shards: []protocol.HandOffOrder{{Shard: 1, Token: tok, Move: late.Stamp()}}})
 	refuse[StopShard](b)
 	refuse[*protocol.Stopped](b)
 }
@@ -99,14 +99,14 @@ func TestStoppedIsRepeatedUntilConfirmed(t *testing.T) {
 		b.tick(time.Second)
 		want[*protocol.Stopped](b)
 	}
-	// Only the coordinator of our term confirms: another may not have heard it.
+	// Only the coordinator of our term confirms: another may not have received the report.
 	old := b.head()
 	b.view(boss, self, other)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
-	b.hear(&protocol.StoppedAck{Head: old, Shards: st(1, tok)})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.StoppedAck{Head: old, Shards: st(1, tok)})
 	b.tick(time.Second)
 	want[*protocol.Stopped](b)
-	b.hear(&protocol.StoppedAck{Head: b.head(), Shards: st(1, tok)})
+	b.receive(&protocol.StoppedAck{Head: b.head(), Shards: st(1, tok)})
 	b.tick(time.Second)
 	refuse[*protocol.Stopped](b)
 }
@@ -129,7 +129,7 @@ func TestOrdersOfLowerTermsAreRefused(t *testing.T) {
 	b := newBench(t, &Floors{})
 	old := b.head()
 	b.view(boss, self, other)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	want[*protocol.CensusReport](b)
 	for _, m := range []protocol.Message{
 		&protocol.HostShards{Head: old, Shards: []protocol.HostOrder{{Shard: 1, Token: old.Stamp()}}},
@@ -153,7 +153,7 @@ func TestCensusEndsWaitingStarts(t *testing.T) {
 	b.handOff(1, first)
 	b.hostShard(1, b.token())
 	b.view(boss, self, other)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	wantClaims := []protocol.Claim{{Shard: 1, Token: first, State: protocol.ClaimStopping}}
 	if r := want[*protocol.CensusReport](b); !reflect.DeepEqual(r.Claims, wantClaims) {
 		t.Errorf("claims %v, want %v", r.Claims, wantClaims)
@@ -166,7 +166,7 @@ func TestOrdersWaitForTheView(t *testing.T) {
 	b := newBench(t, &Floors{})
 	h := b.head()
 	h.View, h.Term = h.View+1, h.Term+1
-	b.hear(&protocol.HostShards{Head: h, Shards: []protocol.HostOrder{{Shard: 1, Token: h.Stamp()}}})
+	b.receive(&protocol.HostShards{Head: h, Shards: []protocol.HostOrder{{Shard: 1, Token: h.Stamp()}}})
 	refuse[StartShard](b)
 	b.view(boss, self, other)
 	want[StartShard](b)
@@ -237,7 +237,7 @@ func TestTokensBelowTheViewsBoundStartNothing(t *testing.T) {
 	}
 	b.step(ViewChanged{View: v})
 	order := func(s protocol.ShardID, tok protocol.Token) {
-		b.hear(&protocol.HostShards{Head: b.headOf(former), Shards: []protocol.HostOrder{{Shard: s, Token: tok}}})
+		b.receive(&protocol.HostShards{Head: b.headOf(former), Shards: []protocol.HostOrder{{Shard: s, Token: tok}}})
 	}
 	order(2, late)
 	refuse[StartShard](b)

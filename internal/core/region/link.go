@@ -57,7 +57,7 @@ func (l *link) viewChanged() {
 // A candidate that declines mostly does so in one view after another, and the next
 // candidate's office continues (coordinator.Core). So this region stays with the
 // coordinator that has registered it, as long as the candidates before that one may
-// decline again. The core asks them all the same, since a coordinator learns by being asked.
+// decline again. The core asks them nevertheless, since a coordinator learns by being asked.
 // If one of them answers as coordinator instead, it has taken office, and the region turns
 // to it.
 func (l *link) elect() {
@@ -88,8 +88,8 @@ func (l *link) tookOffice(n gossip.NodeID) {
 // hasDeclined turns to the next candidate if the candidate asked in our view
 // has declined. A node that is not a candidate declines in the same way.
 func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
-	known := func(d protocol.Decliner) bool { return d.Node == from }
-	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || slices.ContainsFunc(l.declined, known) {
+	isSender := func(d protocol.Decliner) bool { return d.Node == from }
+	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || slices.ContainsFunc(l.declined, isSender) {
 		return
 	}
 	if m.Unbound && !l.cfg.Foreign && l.isCandidate() {

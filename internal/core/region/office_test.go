@@ -60,7 +60,7 @@ func TestAViewIsTakenInOnce(t *testing.T) {
 	}
 }
 
-// A new view is asked at once, and again at the pace of a first question, however long
+// The coordinator of a new view is asked immediately, and again at the pace of a first question, however long
 // the last one went without an answer.
 func TestANewViewIsAskedAtTheFirstPace(t *testing.T) {
 	b := newBench(t, &Floors{})
@@ -87,7 +87,7 @@ func TestANewViewIsAskedAtTheFirstPace(t *testing.T) {
 	}
 }
 
-// What one view knows of promises is no part of the next: who declined without one is
+// Promises of one view are no part of the next: a node that declined without one is
 // not asked for ever by who has a coordinator now.
 func TestWhatIsUnboundEndsWithItsView(t *testing.T) {
 	b := newOutsider(t)
@@ -136,7 +136,7 @@ func TestANewGenerationPresumesNothing(t *testing.T) {
 		t.Errorf("coordinator %v, registered %v, does %s", b.c.Coordinator(), b.c.Registered(), b.show())
 	}
 	if m := want[*protocol.Register](b); m.Term != 0 {
-		t.Errorf("claims to know what was published under %v", m.Term)
+		t.Errorf("claims to have what was published under %v", m.Term)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestSeniorsAreAskedInTurn(t *testing.T) {
 	}
 	// Nothing that was published in the coordinator's term has come from them.
 	if m := want[*protocol.Register](b); m.Term != 0 {
-		t.Errorf("claims to know what %v published under %v", fourth, m.Term)
+		t.Errorf("claims to have what %v published under %v", fourth, m.Term)
 	}
 	// An answer of one that was not asked says nothing of them.
 	if b.acks(other); b.c.Coordinator() != self || b.sendsTo(fourth) != 0 {
@@ -215,7 +215,7 @@ func TestTheAbsenceOfTheTypeIsTracedOnce(t *testing.T) {
 		t.Errorf("said %d times", said)
 	}
 	b.view(boss, self, other)
-	b.hear(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}})
+	b.receive(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}})
 	b.view(boss, self, other)
 	if round(); said != 2 {
 		t.Errorf("said %d times in the end", said)
@@ -227,25 +227,25 @@ func TestTheAbsenceOfTheTypeIsTracedOnce(t *testing.T) {
 	}
 }
 
-// Our own coordinator hears of a higher term, which its node obeys already.
+// Our own coordinator receives a higher term, which its node obeys already.
 func TestOurCoordinatorHearsOfTheTermWeObey(t *testing.T) {
 	b := newBench(t, &Floors{})
-	b.hear(&protocol.RegisterAck{Head: b.head()})
+	b.receive(&protocol.RegisterAck{Head: b.head()})
 	b.view(boss, self, other)
 	b.declines(boss)
 	if s := want[Standing](b); s.Term == 0 || s.Term != b.c.floors.term {
-		t.Errorf("told of term %v, obeys %v", s.Term, b.c.floors.term)
+		t.Errorf("received term %v, obeys %v", s.Term, b.c.floors.term)
 	}
 }
 
-// Messages that wait for a home have it asked for in a new view at once.
+// Messages that wait for a home have it asked for in a new view immediately.
 func TestANewViewIsAskedForHomesAtOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.acks(boss).step(NeedHome{Shards: []protocol.ShardID{3}})
 	want[*protocol.GetHome](b)
 	b.view(boss, self, other)
 	want[*protocol.GetHome](b)
-	// And who takes office knows nothing of what was asked before.
+	// And a coordinator that takes office has nothing of what was asked before.
 	b.view(self, other)
 	b.now++
 	if b.acks(self); b.sendsTo(self) != 1 {
@@ -275,7 +275,7 @@ func TestWhatFloorsBroughtAlongIsReportedInTime(t *testing.T) {
 }
 
 // A coordinator that has registered us does so in each view anew: it may have left office
-// with the last one. That we know all it has published is known already.
+// with the last one. That we have all it has published is settled already.
 func TestEachViewRegistersAnew(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.acks(boss)
@@ -285,7 +285,7 @@ func TestEachViewRegistersAnew(t *testing.T) {
 	}
 	for range 2 {
 		if m := want[*protocol.Register](b); m.Term != term {
-			t.Errorf("claims to know what was published under %v, want %v", m.Term, term)
+			t.Errorf("claims to have what was published under %v, want %v", m.Term, term)
 		}
 		b.atDeadline()
 	}
@@ -295,7 +295,7 @@ func TestEachViewRegistersAnew(t *testing.T) {
 	// What it said before, and comes now, takes nothing back.
 	late := b.headOf(term)
 	late.View--
-	if b.hear(&protocol.RegisterAck{Head: late}); !b.c.Registered() {
+	if b.receive(&protocol.RegisterAck{Head: late}); !b.c.Registered() {
 		t.Error("not registered after a late answer")
 	}
 }
@@ -305,16 +305,16 @@ func TestRegistrationsAreTracedWithTheirTerm(t *testing.T) {
 	b := newBench(t, &Floors{})
 	late := b.head()
 	b.view(boss, self, other)
-	if b.hear(&protocol.RegisterAck{Head: late}); b.traced(TraceRegistered) {
+	if b.receive(&protocol.RegisterAck{Head: late}); b.traced(TraceRegistered) {
 		t.Error("said to be registered by an answer of an earlier view")
 	}
 	for _, said := range []bool{true, false} {
-		if b.hear(&protocol.RegisterAck{Head: b.headOf(b.epoch - 1)}); b.traced(TraceRegistered) != said {
+		if b.receive(&protocol.RegisterAck{Head: b.headOf(b.epoch - 1)}); b.traced(TraceRegistered) != said {
 			t.Errorf("said so: %v, want %v", !said, said)
 		}
 	}
 	h := b.headOf(b.epoch)
-	if b.hear(&protocol.RegisterAck{Head: h}); !b.traced(TraceRegistered) || b.trace[0].Token.Term != h.Term {
+	if b.receive(&protocol.RegisterAck{Head: h}); !b.traced(TraceRegistered) || b.trace[0].Token.Term != h.Term {
 		t.Errorf("of a new term: %+v", b.trace)
 	}
 }
@@ -334,7 +334,7 @@ func TestOthersAnswersChangeNothing(t *testing.T) {
 		t.Errorf("registered %v after another's refusal", b.c.Registered())
 	}
 	refuse[Standing](b)
-	b.hear(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}})
+	b.receive(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}})
 	b.acks(other)
 	refuse[Standing](b)
 }
@@ -342,7 +342,7 @@ func TestOthersAnswersChangeNothing(t *testing.T) {
 // A census is an acquaintance: who takes office, and asks, need not be asked.
 func TestACensusRegisters(t *testing.T) {
 	b := newBench(t, &Floors{})
-	if b.hear(&protocol.CensusRequest{Head: b.head()}); !b.c.Registered() || b.c.Deadline() != clock.Never {
+	if b.receive(&protocol.CensusRequest{Head: b.head()}); !b.c.Registered() || b.c.Deadline() != clock.Never {
 		t.Errorf("registered %v, asks again at %v", b.c.Registered(), b.c.Deadline())
 	}
 }
@@ -351,7 +351,7 @@ func TestACensusRegisters(t *testing.T) {
 func TestALaterRefusalIsSaidAgain(t *testing.T) {
 	b := newBench(t, &Floors{})
 	for range 2 {
-		if b.hear(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}}); !b.traced(TraceRefused) {
+		if b.receive(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}}); !b.traced(TraceRefused) {
 			t.Error("not said")
 		}
 		b.acks(boss)
@@ -412,7 +412,7 @@ func TestTheCensusTellsWhatOnlyThisNodeKnows(t *testing.T) {
 	b.send(1, tok, other)
 	waits := b.token()
 	b.step(StateHeld{Shard: 2, Token: waits, From: other, Term: waits.Term})
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	refuse[*protocol.Drain](b)
 	m := want[*protocol.CensusReport](b)
 	if len(m.Claims) != 1 || m.Claims[0] != (protocol.Claim{Shard: 1, Token: tok, State: protocol.ClaimStopping, To: other}) {
@@ -421,9 +421,9 @@ func TestTheCensusTellsWhatOnlyThisNodeKnows(t *testing.T) {
 	if len(m.Held) != 1 || m.Held[0] != (protocol.Held{Shard: 2, Token: waits, From: other, Term: waits.Term}) {
 		t.Errorf("holds %+v", m.Held)
 	}
-	// Known before the report is: or the first thing that comes is a shard.
+	// This is recorded before the report: or the first message is about a shard.
 	b.step(Drain{}).view(boss, self, other)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	if s := want[Send](b); protocol.Name(s.Msg) != "Drain" {
 		t.Errorf("says %s first", protocol.Name(s.Msg))
 	}
@@ -431,14 +431,14 @@ func TestTheCensusTellsWhatOnlyThisNodeKnows(t *testing.T) {
 	b = newBench(t, &Floors{})
 	b.c = New(Config{Self: self, Type: "counter", Shards: 8}, &Floors{})
 	b.view(boss, self).step(Drain{})
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	refuse[*protocol.Drain](b)
 }
 
-// A coordinator that takes office without a census of this node hears that it drains.
+// A coordinator that takes office without a census of this node is notified that it drains.
 func TestWhoTakesOfficeHearsThatWeDrain(t *testing.T) {
 	b := newBench(t, &Floors{})
-	b.acks(boss).step(Drain{}).hear(&protocol.Drained{Head: b.head()})
+	b.acks(boss).step(Drain{}).receive(&protocol.Drained{Head: b.head()})
 	b.view(self, other).acks(self)
 	want[*protocol.Drain](b)
 }
@@ -464,7 +464,7 @@ func TestATurnOfAnEarlierTermAnswersNoOrderOfThisOne(t *testing.T) {
 	tok := b.run(1)
 	b.send(1, tok, other)
 	b.view(boss, self, fourth).send(1, tok, fourth)
-	b.view(boss, self, fourth).hear(&protocol.CensusRequest{Head: b.head()})
+	b.view(boss, self, fourth).receive(&protocol.CensusRequest{Head: b.head()})
 	b.keep(1, tok)
 	if s := want[StopShard](b); s.To != fourth {
 		t.Fatalf("goes to %v", s.To)

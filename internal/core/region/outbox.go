@@ -31,7 +31,7 @@ type answer struct {
 }
 
 // addAnswer notes an answer, to an order if there is one. A zero receiver drops it: owed
-// answers are sent when a coordinator is known.
+// answers are sent once there is a coordinator.
 func (a *answers) addAnswer(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if to == 0 {
 		return

@@ -178,14 +178,14 @@ const heldMax = 256
 
 // holdEarly keeps a message until the view or the lease allows it. Beyond the bound, messages
 // are dropped, and their coordinator retransmits them.
-func (c *Core) holdEarly(r Received, why string) {
+func (c *Core) holdEarly(r Received, missing string) {
 	kind := TraceHeld
 	if len(c.held) >= heldMax {
 		kind = TraceHeldOver
 	} else {
 		c.held = append(c.held, r)
 	}
-	c.traceEvent(kind, r.From, r.Msg.Header().Stamp(), protocol.Name(r.Msg)+" for want of "+why)
+	c.traceEvent(kind, r.From, r.Msg.Header().Stamp(), protocol.Name(r.Msg)+" waits for a "+missing)
 }
 
 func (c *Core) replay() {

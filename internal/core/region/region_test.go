@@ -24,7 +24,7 @@ func TestRegisterBacksOff(t *testing.T) {
 	if !slices.Equal(at, []time.Duration{100, 300, 700, 1500, 2500, 3500}) {
 		t.Errorf("registers after %v ms", at)
 	}
-	b.hear(&protocol.RegisterAck{Head: b.head()})
+	b.receive(&protocol.RegisterAck{Head: b.head()})
 	if !b.c.Registered() || b.c.Deadline() != clock.Never {
 		t.Errorf("registered %v, deadline %v", b.c.Registered(), b.c.Deadline())
 	}
@@ -36,7 +36,7 @@ func TestProbesAreAnsweredAtOnce(t *testing.T) {
 	b.handOff(1, tok)
 	h := b.head()
 	h.Probe = true
-	b.hear(&protocol.HandOff{Head: h, Shards: []protocol.HandOffOrder{{Shard: 1, Token: tok, Move: h.Stamp()}}})
+	b.receive(&protocol.HandOff{Head: h, Shards: []protocol.HandOffOrder{{Shard: 1, Token: tok, Move: h.Stamp()}}})
 	want[*protocol.Seen](b)
 }
 
@@ -52,14 +52,14 @@ func TestDrainRefusesAndEnds(t *testing.T) {
 	want[*protocol.ShardsHosted](b)
 	b.tick(time.Second)
 	want[*protocol.Drain](b)
-	b.hear(&protocol.Drained{Head: b.head(), Left: 1})
+	b.receive(&protocol.Drained{Head: b.head(), Left: 1})
 	want[StopShard](b)
 	refuse[Drained](b)
 	b.step(ShardStopped{Shards: st(1, tok)})
 	want[Drained](b)
 	// A coordinator that takes office later must not place anything here.
 	b.view(boss, self, other)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	want[*protocol.Drain](b)
 }
 
@@ -70,7 +70,7 @@ func TestProxyNeverHosts(t *testing.T) {
 	b.hostShard(1, b.token())
 	refuse[StartShard](b)
 	want[*protocol.Stopped](b)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	if r := want[*protocol.CensusReport](b); r.Hosts || len(r.Claims) > 0 {
 		t.Errorf("a proxy reports %+v", r)
 	}
@@ -83,8 +83,8 @@ func TestShardsOutOfRangeAreRefused(t *testing.T) {
 	const far = 8
 	tok := b.token()
 	b.hostShard(far, tok).handOff(far, tok).homes(far, other, tok)
-	b.hear(&protocol.Begin{Head: b.head(), Shards: st(far, tok)})
-	b.hear(&protocol.StoppedAck{Head: b.head(), Shards: st(far, tok)})
+	b.receive(&protocol.Begin{Head: b.head(), Shards: st(far, tok)})
+	b.receive(&protocol.StoppedAck{Head: b.head(), Shards: st(far, tok)})
 	b.step(NeedHome{Shards: []protocol.ShardID{far}}).step(Misrouted{Shard: far})
 	b.step(ShardStarted{Shards: st(far, tok)}).step(ShardStopped{Shards: st(far, tok)})
 	b.step(MarkerAcked{From: other, Shards: st(far, tok)})

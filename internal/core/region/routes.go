@@ -10,7 +10,7 @@ import (
 type routeState uint8
 
 const (
-	// unknown: buffered; no home is known.
+	// unknown: buffered, since no home has been published.
 	unknown routeState = iota
 	// open: sent to home.
 	open

@@ -14,7 +14,7 @@ func TestBeginWaitsForTheMarker(t *testing.T) {
 	want[OpenRoute](b)
 	move := b.token()
 	begin := &protocol.Begin{Head: b.head(), Shards: st(1, move)}
-	b.hear(begin)
+	b.receive(begin)
 	if c := want[CloseRoute](b); c.Marker == nil || c.Marker.Owner != other || c.Marker.Token != move {
 		t.Errorf("closed with %+v", c.Marker)
 	}
@@ -25,7 +25,7 @@ func TestBeginWaitsForTheMarker(t *testing.T) {
 	refuse[*protocol.BeginAck](b)
 	b.step(MarkerAcked{From: other, Shards: st(1, move)})
 	want[*protocol.BeginAck](b)
-	b.hear(begin)
+	b.receive(begin)
 	want[*protocol.BeginAck](b)
 	refuse[CloseRoute](b)
 	b.tick(time.Second)
@@ -34,7 +34,7 @@ func TestBeginWaitsForTheMarker(t *testing.T) {
 
 func TestBeginWithoutARouteIsAnsweredAtOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
-	b.hear(&protocol.Begin{Head: b.head(), Shards: st(1, b.token())})
+	b.receive(&protocol.Begin{Head: b.head(), Shards: st(1, b.token())})
 	want[*protocol.BeginAck](b)
 	refuse[CloseRoute](b)
 }
@@ -43,7 +43,7 @@ func TestOwnersDeathAnswersTheMarker(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.homes(1, other, b.token())
 	move := b.token()
-	b.hear(&protocol.Begin{Head: b.head(), Shards: st(1, move)})
+	b.receive(&protocol.Begin{Head: b.head(), Shards: st(1, move)})
 	b.view(boss, self)
 	if m := want[*protocol.BeginAck](b); m.Shards[0].Token != move {
 		t.Errorf("acknowledged %v", m.Shards)
@@ -59,12 +59,12 @@ func TestBeginAndHomesInAnyOrder(t *testing.T) {
 	publish := func(h protocol.Head) *protocol.Homes {
 		return &protocol.Homes{Head: h, Homes: []protocol.Home{{Shard: 1, Node: other, Token: tok}}}
 	}
-	b.hear(&protocol.Begin{Head: before, Shards: st(1, move)})
-	b.hear(publish(before))
+	b.receive(&protocol.Begin{Head: before, Shards: st(1, move)})
+	b.receive(publish(before))
 	refuse[OpenRoute](b)
-	b.hear(publish(after)) // the move was cancelled
+	b.receive(publish(after)) // the move was cancelled
 	want[OpenRoute](b)
-	b.hear(&protocol.Begin{Head: before, Shards: st(1, move)})
+	b.receive(&protocol.Begin{Head: before, Shards: st(1, move)})
 	refuse[CloseRoute](b)
 	refuse[*protocol.BeginAck](b)
 }
@@ -74,7 +74,7 @@ func TestHomesNeverGoBack(t *testing.T) {
 	old := b.head()
 	tok := b.token()
 	b.homes(1, other, tok)
-	b.hear(&protocol.Homes{Head: old, Homes: []protocol.Home{{Shard: 1, Node: boss, Token: old.Stamp()}}})
+	b.receive(&protocol.Homes{Head: old, Homes: []protocol.Home{{Shard: 1, Node: boss, Token: old.Stamp()}}})
 	refuse[OpenRoute](b)
 	b.homes(1, 99, b.token()) // outside the view
 	refuse[OpenRoute](b)

@@ -14,7 +14,7 @@ import (
 func TestRefusedRegionsSayWhyOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
 	refusal := &protocol.RegisterRefused{Conflict: protocol.Conflict{Setting: "role", Here: `"a"`, There: `"b"`}}
-	b.hear(&protocol.RegisterAck{Head: b.head()})
+	b.receive(&protocol.RegisterAck{Head: b.head()})
 	said := func() int {
 		n := 0
 		for _, e := range b.trace {
@@ -24,21 +24,21 @@ func TestRefusedRegionsSayWhyOnce(t *testing.T) {
 		}
 		return n
 	}
-	if b.hear(refusal); said() != 1 || b.c.Registered() {
+	if b.receive(refusal); said() != 1 || b.c.Registered() {
 		t.Errorf("said %d times, registered %v", said(), b.c.Registered())
 	}
-	if b.hear(refusal); said() > 0 {
+	if b.receive(refusal); said() > 0 {
 		t.Error("said again")
 	}
 	b.now = b.c.Deadline()
 	b.step(Tick{})
 	want[*protocol.Register](b)
-	if b.hear(&protocol.RegisterAck{Head: b.head()}); !b.c.Registered() {
+	if b.receive(&protocol.RegisterAck{Head: b.head()}); !b.c.Registered() {
 		t.Error("not registered in the end")
 	}
 }
 
-// A node that does not run the type says so; one that does tells its settings.
+// A node that does not run the type says so; one that does sends its settings.
 func TestRegistersWithItsSettings(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		b := newBench(t, &Floors{})
@@ -47,46 +47,46 @@ func TestRegistersWithItsSettings(t *testing.T) {
 		}, &Floors{})
 		v := &gossip.View{Epoch: b.epoch, Members: []gossip.Member{{Node: gossip.Node{ID: boss, Roles: []string{"back"}}, Status: gossip.Up}}}
 		b.step(ViewChanged{View: v})
-		told := protocol.Settings{Role: "back"}
+		reported := protocol.Settings{Role: "back"}
 		if !foreign {
-			told = protocol.Settings{Role: "back", Shards: 8, Capacity: 3, ShardOf: 5, Keeps: "states"}
+			reported = protocol.Settings{Role: "back", Shards: 8, Capacity: 3, ShardOf: 5, Keeps: "states"}
 		}
-		if got := want[*protocol.Register](b).Settings; got != told {
+		if got := want[*protocol.Register](b).Settings; got != reported {
 			t.Errorf("foreign %v: %+v", foreign, got)
 		}
 	}
 }
 
 // A candidate that declines in our view is left for the next one, and our own
-// coordinator hears of it; in the next view all is asked anew.
+// coordinator receives it; in the next view all is asked anew.
 func TestDeclinedCandidatesAreLeft(t *testing.T) {
 	b := newBench(t, &Floors{})
-	hear := func(from gossip.NodeID, epoch gossip.Epoch) {
+	receive := func(from gossip.NodeID, epoch gossip.Epoch) {
 		b.step(Received{From: from, Msg: &protocol.Declined{Head: protocol.Head{View: epoch}}})
 	}
 	for _, epoch := range []gossip.Epoch{b.epoch - 1, b.epoch + 1} {
-		hear(boss, epoch)
+		receive(boss, epoch)
 		refuse[*protocol.Register](b)
 	}
-	hear(other, b.epoch)
+	receive(other, b.epoch)
 	refuse[*protocol.Register](b)
-	hear(boss, b.epoch)
+	receive(boss, b.epoch)
 	if s := want[Standing](b); s.View != b.epoch || s.Refused || !slices.Equal(s.Declined, []protocol.Decliner{{Node: boss}}) {
-		t.Errorf("told %+v", s)
+		t.Errorf("reported %+v", s)
 	}
 	if s := want[Send](b); s.To != self || b.c.Coordinator() != self {
 		t.Errorf("registers at %v, coordinator %v", s.To, b.c.Coordinator())
 	}
-	hear(self, b.epoch)
+	receive(self, b.epoch)
 	if s := want[Send](b); s.To != other {
 		t.Errorf("registers at %v", s.To)
 	}
 	// All have declined: the first it is, and goes on being.
-	hear(other, b.epoch)
+	receive(other, b.epoch)
 	if s := want[Send](b); s.To != boss {
 		t.Errorf("registers at %v", s.To)
 	}
-	hear(boss, b.epoch)
+	receive(boss, b.epoch)
 	refuse[Send](b)
 	b.view(boss, self, other)
 	if s := want[Send](b); s.To != boss {
@@ -120,8 +120,8 @@ func TestWhoDeclinesUnboundIsAskedAgain(t *testing.T) {
 		}
 		b.step(ViewChanged{View: v})
 		b.step(Received{From: boss, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true, Unbound: true}})
-		if told := slices.ContainsFunc(b.did, func(e Effect) bool { _, is := e.(Standing); return is }); told != c.left || (b.c.Coordinator() == other) != c.left {
-			t.Errorf("%s: coordinator %v, told %v", c.name, b.c.Coordinator(), told)
+		if reported := slices.ContainsFunc(b.did, func(e Effect) bool { _, is := e.(Standing); return is }); reported != c.left || (b.c.Coordinator() == other) != c.left {
+			t.Errorf("%s: coordinator %v, reported %v", c.name, b.c.Coordinator(), reported)
 		}
 		// It may run the type by now, and have taken office.
 		b.now = b.c.Deadline()
@@ -167,11 +167,11 @@ func TestAnOfficeThatIsTakenLateIsFound(t *testing.T) {
 }
 
 // Those that declined in one view are asked in the next as well, but the coordinator
-// that knows us is ours meanwhile; until one of them turns out to have taken office.
+// that has registered us is ours meanwhile; until one of them turns out to have taken office.
 func TestTheCoordinatorStaysWhileSeniorsAreAskedAgain(t *testing.T) {
 	setUp := func() *bench {
 		b := newBench(t, &Floors{})
-		b.hear(&protocol.Declined{Head: protocol.Head{View: b.epoch}})
+		b.receive(&protocol.Declined{Head: protocol.Head{View: b.epoch}})
 		b.step(Received{From: self, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
 		if b.c.Coordinator() != self || !b.c.Registered() {
 			t.Fatalf("coordinator %v, registered %v", b.c.Coordinator(), b.c.Registered())
@@ -188,9 +188,9 @@ func TestTheCoordinatorStaysWhileSeniorsAreAskedAgain(t *testing.T) {
 	if b.step(Tick{}); b.sendsTo(boss) != 1 || b.sendsTo(self) != 0 {
 		t.Errorf("%d sent to the senior, %d to the coordinator", b.sendsTo(boss), b.sendsTo(self))
 	}
-	b.hear(&protocol.Declined{Head: protocol.Head{View: b.epoch}})
+	b.receive(&protocol.Declined{Head: protocol.Head{View: b.epoch}})
 	if s := want[Standing](b); s.View != b.epoch || !slices.Equal(s.Declined, []protocol.Decliner{{Node: boss}}) {
-		t.Errorf("told %+v", s)
+		t.Errorf("reported %+v", s)
 	}
 	refuse[Send](b)
 	if b.c.Coordinator() != self || !b.c.Registered() || b.c.Deadline() != clock.Never {
@@ -220,14 +220,14 @@ func TestAnAckOfAnEarlierViewIsNoAnswer(t *testing.T) {
 	b := newBench(t, &Floors{})
 	late := b.head()
 	b.view(boss, self, other)
-	if b.hear(&protocol.RegisterAck{Head: late}); b.c.Registered() {
+	if b.receive(&protocol.RegisterAck{Head: late}); b.c.Registered() {
 		t.Error("registered by it")
 	}
 	b.now = b.c.Deadline()
 	if b.step(Tick{}); b.sendsTo(boss) != 1 {
 		t.Errorf("does not ask again: %s", b.show())
 	}
-	if b.hear(&protocol.RegisterAck{Head: b.headOf(late.Term)}); !b.c.Registered() {
+	if b.receive(&protocol.RegisterAck{Head: b.headOf(late.Term)}); !b.c.Registered() {
 		t.Error("not registered by an answer in this view")
 	}
 }
@@ -261,20 +261,20 @@ func TestWhoeverHasDeclinedIsAskedAgain(t *testing.T) {
 // That we were refused is our coordinator's business until another registers us.
 func TestOurCoordinatorHearsThatWeAreRefused(t *testing.T) {
 	b := newBench(t, &Floors{})
-	b.hear(&protocol.RegisterRefused{Conflict: protocol.Conflict{Setting: "role"}})
+	b.receive(&protocol.RegisterRefused{Conflict: protocol.Conflict{Setting: "role"}})
 	if s := want[Standing](b); !s.Refused {
-		t.Errorf("told %+v", s)
+		t.Errorf("reported %+v", s)
 	}
-	b.hear(&protocol.RegisterRefused{Conflict: protocol.Conflict{Setting: "role"}})
+	b.receive(&protocol.RegisterRefused{Conflict: protocol.Conflict{Setting: "role"}})
 	refuse[Standing](b)
 	// A census asks everybody, and says nothing.
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	refuse[Standing](b)
 	b.view(self, other)
 	refuse[Standing](b)
 	b.step(Received{From: self, Msg: &protocol.RegisterAck{Head: b.head()}})
 	if s := want[Standing](b); s.Refused {
-		t.Errorf("told %+v", s)
+		t.Errorf("reported %+v", s)
 	}
 }
 

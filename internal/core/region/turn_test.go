@@ -8,11 +8,11 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// send tells the node to stop a shard and to send its state to another.
+// send orders the node to stop a shard and to send its state to another.
 func (b *bench) send(s protocol.ShardID, t protocol.Token, to gossip.NodeID) *bench {
 	b.t.Helper()
 	h := b.head()
-	return b.hear(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp(), To: to}}})
+	return b.receive(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp(), To: to}}})
 }
 
 // keep is what the shell says when a shard has stopped and its state is kept.
@@ -21,7 +21,7 @@ func (b *bench) keep(s protocol.ShardID, t protocol.Token) *bench {
 	return b.step(StateHeld{Shard: s, Token: t, From: self}).step(ShardStopped{Shards: st(s, t)})
 }
 
-// A node that drains starts a shard whose state waits there, until it was told that
+// A node that drains starts a shard whose state waits there, until it has received that
 // nothing more can go: from there the shard can be moved on.
 func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
 	for _, last := range []bool{false, true} {
@@ -29,7 +29,7 @@ func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
 		b.run(5)
 		b.step(Drain{}).step(StateHeld{Shard: 1, Token: b.token(), From: other})
 		if last {
-			b.hear(&protocol.Drained{Head: b.head(), Left: 1})
+			b.receive(&protocol.Drained{Head: b.head(), Left: 1})
 		}
 		b.hostShard(1, b.token())
 		if last {
@@ -44,7 +44,7 @@ func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
 }
 
 // The home to which a state was sent has died: Stopped is not said before another
-// one has it, or the coordinator knows of none.
+// one has it, or the coordinator has none listed.
 func TestAStrandedStateGoesToAnother(t *testing.T) {
 	const third gossip.NodeID = 4
 	b := newBench(t, &Floors{})
@@ -78,10 +78,10 @@ func TestAStrandedStateGoesToAnother(t *testing.T) {
 
 func TestAStrandedStateStaysIfThereIsNoOther(t *testing.T) {
 	for name, end := range map[string]func(*bench, protocol.Token){
-		"told so":   func(b *bench, tok protocol.Token) { b.send(1, tok, 0) },
+		"ordered":   func(b *bench, tok protocol.Token) { b.send(1, tok, 0) },
 		"asked":     func(b *bench, tok protocol.Token) { b.hostShard(1, tok) },
 		"abandoned": func(b *bench, _ protocol.Token) { b.step(Abandoned{}) },
-		"drained":   func(b *bench, _ protocol.Token) { b.step(Drain{}).hear(&protocol.Drained{Head: b.head()}) },
+		"drained":   func(b *bench, _ protocol.Token) { b.step(Drain{}).receive(&protocol.Drained{Head: b.head()}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, &Floors{})
@@ -104,7 +104,7 @@ func TestAStopAnswersOnlyOrdersOfItsTerm(t *testing.T) {
 	tok := b.run(1)
 	b.send(1, tok, other)
 	b.view(boss, self, other)
-	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
 	b.step(ShardStopped{Shards: st(1, tok)})
 	if m := want[*protocol.Stopped](b); m.Seq != 0 {
 		t.Errorf("answers %d", m.Seq)
@@ -125,11 +125,11 @@ func TestAStateHasTheTermInWhichItsShardStopped(t *testing.T) {
 			t.Fatalf("%+v, want term %v", s, ordered)
 		}
 		if replaced {
-			b.view(boss, self, other).hear(&protocol.CensusRequest{Head: b.head()})
+			b.view(boss, self, other).receive(&protocol.CensusRequest{Head: b.head()})
 		}
 		b.step(StateHeld{Shard: 1, Token: tok, From: self, Term: ordered}).step(ShardStopped{Shards: st(1, tok)})
 		obeyed := b.epoch
-		b.view(boss, self, other).hear(&protocol.CensusRequest{Head: b.head()})
+		b.view(boss, self, other).receive(&protocol.CensusRequest{Head: b.head()})
 		kept := protocol.Held{Shard: 1, Token: tok, From: self, To: other, Term: obeyed}
 		if m := want[*protocol.CensusReport](b); len(m.Held) != 1 || m.Held[0] != kept {
 			t.Errorf("replaced %v: holds %+v, want %+v", replaced, m.Held, kept)

@@ -68,16 +68,16 @@ func (o *owner) held(from gossip.NodeID, m Held) {
 // collected ends the collection when no answer is outstanding, or when enough have
 // arrived and the grace period for the rest is over.
 func (o *owner) collected() {
-	heard := func(id gossip.NodeID) bool { return o.asks[id] != nil && o.asks[id].done }
+	answered := func(id gossip.NodeID) bool { return o.asks[id] != nil && o.asks[id].done }
 	all := true
 	for id, a := range o.asks { // order-free: all of them
 		all = all && (a.done || !o.c.present(id))
 	}
-	if o.c.view == nil || !heard(o.c.cfg.Self) {
+	if o.c.view == nil || !answered(o.c.cfg.Self) {
 		return
 	}
 	if !all {
-		if !o.satisfied(heard) || o.seen.IsZero() {
+		if !o.satisfied(answered) || o.seen.IsZero() {
 			o.graceAt = 0
 			return
 		}
@@ -89,18 +89,18 @@ func (o *owner) collected() {
 			return
 		}
 	}
-	o.short = !o.satisfied(heard)
+	o.short = !o.satisfied(answered)
 	o.useCollected()
 }
 
 // satisfied reports whether enough nodes have answered, of each set on which an
 // acknowledgement may rest.
-func (o *owner) satisfied(heard func(gossip.NodeID) bool) bool {
+func (o *owner) satisfied(answered func(gossip.NodeID) bool) bool {
 	if len(o.seen.Before) > beforeMax {
 		return false
 	}
 	for _, set := range o.seen.sets() {
-		if countNodes(set, heard) < answersNeeded(o.c.cfg.Mode, len(set)) {
+		if countNodes(set, answered) < answersNeeded(o.c.cfg.Mode, len(set)) {
 			return false
 		}
 	}

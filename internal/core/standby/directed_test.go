@@ -46,9 +46,9 @@ func (w *world) succeed(to gossip.NodeID) {
 	w.home(0, to)
 }
 
-// The former holders do not hear of the new layout, and are the first to answer the
+// The former holders do not receive the new layout, and are the first to answer the
 // next owner: it must not believe them. So the layout may not be active before they
-// have heard of it.
+// have received it.
 func TestFormerHoldersMustKnow(t *testing.T) { checkSound(t, formerHoldersUnaware()) }
 
 func formerHoldersUnaware() *world {
@@ -117,7 +117,7 @@ func checkSound(t *testing.T, w *world) {
 	}
 }
 
-// All holders die at once: the next owner finds nothing, and says so, since every
+// All holders die together: the next owner finds nothing, and says so, since every
 // member of the role knew that there was something.
 func TestNothingLeftIsSaid(t *testing.T) {
 	w := still()

@@ -16,7 +16,8 @@ type notice struct {
 	resend
 }
 
-func (n *notice) knows(l *Layout) bool {
+// confirms reports whether the node has confirmed l, or a layout after it.
+func (n *notice) confirms(l *Layout) bool {
 	return n != nil && (n.seq > l.Seq || n.seq == l.Seq && (n.active || !l.Active))
 }
 
@@ -66,12 +67,12 @@ func (o *owner) forward() {
 // layoutVerified reports whether no node that may answer a later collection still holds
 // the former layout for the active one.
 func (o *owner) layoutVerified() bool {
-	knows := func(id gossip.NodeID) bool { return o.told[id].knows(&o.next) }
-	if countNodes(o.next.Members, knows) < quorum(len(o.next.Members)) {
+	confirmed := func(id gossip.NodeID) bool { return o.notices[id].confirms(&o.next) }
+	if countNodes(o.next.Members, confirmed) < quorum(len(o.next.Members)) {
 		return false
 	}
 	for _, id := range union(o.next.Before...) {
-		if o.c.present(id) && !knows(id) {
+		if o.c.present(id) && !confirmed(id) {
 			return false
 		}
 	}
@@ -109,12 +110,12 @@ func (o *owner) announceLayout() {
 		return
 	}
 	for _, id := range union(o.c.members(), l.Members) {
-		n := o.told[id]
+		n := o.notices[id]
 		if n == nil {
 			n = &notice{}
-			o.told[id] = n
+			o.notices[id] = n
 		}
-		n.out = !n.knows(l)
+		n.out = !n.confirms(l)
 		if n.out {
 			n.noteSent(o.c, false)
 			o.c.sendMessage(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
@@ -122,12 +123,12 @@ func (o *owner) announceLayout() {
 	}
 }
 
-func (o *owner) retell() {
+func (o *owner) announceAgain() {
 	l := o.newest()
-	for _, id := range slices.Sorted(maps.Keys(o.told)) {
-		n := o.told[id]
+	for _, id := range slices.Sorted(maps.Keys(o.notices)) {
+		n := o.notices[id]
 		if !o.c.present(id) {
-			delete(o.told, id)
+			delete(o.notices, id)
 			continue
 		}
 		if !l.IsZero() && n.out && n.due(o.c) {
@@ -141,14 +142,14 @@ func (o *owner) retell() {
 }
 
 func (o *owner) announced(from gossip.NodeID, m Announced) {
-	n := o.told[from]
+	n := o.notices[from]
 	if n == nil || m.Seq < n.seq {
 		return
 	}
 	n.active = m.Active || n.active && m.Seq == n.seq
 	n.seq = m.Seq
 	l := o.newest()
-	n.out = n.out && !n.knows(l)
+	n.out = n.out && !n.confirms(l)
 	if o.announcing && o.layoutVerified() {
 		o.activate()
 	}

@@ -32,7 +32,7 @@ type owner struct {
 	seq          uint64
 	announcing   bool
 	peers        map[gossip.NodeID]*peer
-	told         map[gossip.NodeID]*notice
+	notices      map[gossip.NodeID]*notice
 	// streams counts the peers.
 	streams uint64
 }
@@ -47,7 +47,7 @@ type entry struct {
 func newOwner(c *Core, s protocol.ShardID, t protocol.Token) *owner {
 	return &owner{
 		c: c, shard: s, token: t, asks: map[gossip.NodeID]*ask{}, entries: map[string]*entry{},
-		peers: map[gossip.NodeID]*peer{}, told: map[gossip.NodeID]*notice{},
+		peers: map[gossip.NodeID]*peer{}, notices: map[gossip.NodeID]*notice{},
 	}
 }
 
@@ -156,5 +156,5 @@ func (o *owner) stepOwner() {
 			o.repush(id, p)
 		}
 	}
-	o.retell()
+	o.announceAgain()
 }

@@ -28,8 +28,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		})
 	}
 	for name, run := range map[string]func() *world{
-		"former holders not told": formerHoldersUnaware,
-		"old layout alone":        newLayoutBehind,
+		"former holders not notified": formerHoldersUnaware,
+		"old layout alone":            newLayoutBehind,
 	} {
 		t.Run(name, func(t *testing.T) {
 			planted.MustCatch(t, name, func() string {

@@ -64,7 +64,7 @@ func storm(seed uint64, p plan, wild bool) *world {
 const seeds = 300
 
 // TestStorms: nothing that was kept is lost while fewer holders than a quorum are
-// lost at once, and every run comes to rest.
+// lost together, and every run comes to rest.
 func TestStorms(t *testing.T) {
 	acks, readies, shorts := 0, 0, 0
 	for seed := range uint64(seeds) {
@@ -74,7 +74,7 @@ func TestStorms(t *testing.T) {
 			t.Fatalf("seed %d: %v\n%s", seed, w.err, w.tail())
 		}
 		if w.replicas >= 3 && !wild && (w.losses > 0 || w.shorts > 0) {
-			t.Fatalf("seed %d: %d losses, %d shorts without more than one node lost at once\n%s", seed, w.losses, w.shorts, w.tail())
+			t.Fatalf("seed %d: %d losses, %d shorts without more than one node lost together\n%s", seed, w.losses, w.shorts, w.tail())
 		}
 		acks, readies, shorts = acks+w.acks, readies+w.readies, shorts+w.shorts
 	}

@@ -66,7 +66,7 @@ type counter struct {
 	value uint64
 }
 
-// truth is what the checker knows of a shard.
+// truth is what the checker has recorded of a shard.
 type truth struct {
 	token protocol.Token
 	home  gossip.NodeID

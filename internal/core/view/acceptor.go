@@ -63,7 +63,7 @@ func (a *acceptor) wouldPromise(candidate gossip.NodeID, b Ballot, claimed []gos
 func (a *acceptor) onPreVote(from gossip.NodeID, m *PreVote) {
 	a.sendTo(from, &PreVoted{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: a.promised,
-		Yes: a.wouldPromise(from, m.Ballot, m.Dead), Hears: a.evidence.linkedOf(m.Asked()),
+		Yes: a.wouldPromise(from, m.Ballot, m.Dead), Linked: a.evidence.linkedOf(m.Asked()),
 	})
 }
 
@@ -77,7 +77,7 @@ func (a *acceptor) onPrepare(from gossip.NodeID, m *Prepare) (superseded bool) {
 	superseded = a.promiseBallot(m.Ballot)
 	reply := &Promised{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: a.generation,
-		T0: int64(a.now), Hears: a.evidence.linkedOf(m.Asked()),
+		T0: int64(a.now), Linked: a.evidence.linkedOf(m.Asked()),
 	}
 	if stored := a.attempts[m.Base.Epoch]; stored != nil {
 		reply.Accepted, reply.AcceptedBallot, reply.Emergency = a.packView(stored.next, a.view), stored.ballot, stored.emergency
@@ -160,7 +160,7 @@ func (c *Core) followBallot(from gossip.NodeID, p *Ping) bool {
 	if !follows {
 		return false
 	}
-	c.follower.heardAt = c.now
+	c.follower.pingedAt = c.now
 	if p.Life {
 		if c.follower.adoptLeader(from, c.acceptor.guard.until) {
 			c.departure.repeatLeave()

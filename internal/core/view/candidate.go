@@ -190,7 +190,7 @@ func (p *campaign) onPreVoted(from gossip.NodeID, m *PreVoted) {
 	if cand == nil || cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
-	if p.evidence.deny(m.Hears) {
+	if p.evidence.deny(m.Linked) {
 		p.failCandidacy("a proof was denied")
 		return
 	}
@@ -230,7 +230,7 @@ func (p *campaign) countPromise(from gossip.NodeID, m *Promised) {
 	if cand == nil || !cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
-	if p.evidence.deny(m.Hears) {
+	if p.evidence.deny(m.Linked) {
 		p.failCandidacy("a proof was denied")
 		return
 	}

@@ -73,7 +73,7 @@ func TestCampaignFailsAndBacksOff(t *testing.T) {
 	for name, fail := range map[string]func(p *campaign){
 		"a higher ballot": func(p *campaign) { p.noteRound(Ballot{Round: 9, Node: 2}) },
 		"a denied proof": func(p *campaign) {
-			p.onPreVoted(2, &PreVoted{Ballot: p.candidacy.ballot, Base: p.view.Epoch, Hears: []gossip.NodeID{3}})
+			p.onPreVoted(2, &PreVoted{Ballot: p.candidacy.ballot, Base: p.view.Epoch, Linked: []gossip.NodeID{3}})
 		},
 		"no quorum in time": func(p *campaign) { p.now = p.candidacy.deadline; p.advanceCandidacy() },
 	} {
@@ -103,14 +103,14 @@ func TestCampaignLeavesTheFieldToAnotherCandidate(t *testing.T) {
 
 func TestJoinerAsksAndGivesUp(t *testing.T) {
 	f := campaignOf(2, "uj").follower
-	f.heardAt = f.now
+	f.pingedAt = f.now
 	for f.requestNewerView() {
 		if len(f.sentTo()) == 0 || f.joinerAt() <= f.now {
 			t.Fatal("does not ask, or sets no later time")
 		}
 		f.now = f.joinerAt()
 	}
-	if waited := f.now.Sub(f.heardAt); waited != f.joinerPatience() {
+	if waited := f.now.Sub(f.pingedAt); waited != f.joinerPatience() {
 		t.Errorf("gives up after %v, its patience is %v", waited, f.joinerPatience())
 	}
 }

@@ -143,7 +143,7 @@ func (m *PreVoted) codeFields(c *wire.Coder) {
 	codeEpoch(&m.Base, c)
 	c.Bool(&m.Yes)
 	m.Promised.codeFields(c)
-	codeIDs(&m.Hears, c)
+	codeIDs(&m.Linked, c)
 }
 
 func (m *Prepare) codeFields(c *wire.Coder) {
@@ -161,7 +161,7 @@ func (m *Promised) codeFields(c *wire.Coder) {
 	c.Bool(&m.Emergency)
 	wire.Bounded(c, "generation", &m.Generation, generationMax)
 	wire.U64(c, &m.T0)
-	codeIDs(&m.Hears, c)
+	codeIDs(&m.Linked, c)
 }
 
 func (m *Nack) codeFields(c *wire.Coder) {
@@ -192,7 +192,7 @@ func (m *Doubt) codeFields(c *wire.Coder) {
 func (m *Doubted) codeFields(c *wire.Coder) {
 	m.Ballot.codeFields(c)
 	codeIDs(&m.Asked, c)
-	codeIDs(&m.Hears, c)
+	codeIDs(&m.Linked, c)
 }
 
 func (m *Contest) codeFields(c *wire.Coder) {

@@ -38,10 +38,10 @@ func samples() []Message {
 	return []Message{
 		&ping, &withView, &Pong{Ballot: b, Epoch: 1, Round: 2, T0: 3, Accepted: 4, Unreachable: []gossip.NodeID{5, 6}}, &Pong{},
 		&Accept{Ping: ping, Base: Whole(v), Next: Whole(v), Emergency: true}, &PreVote{Ballot: b, Base: Whole(v), Dead: []gossip.NodeID{1}},
-		&PreVoted{Ballot: b, Base: 1, Yes: true, Promised: b, Hears: []gossip.NodeID{2}}, &Prepare{Ballot: b, Base: Whole(v)},
-		&Promised{Ballot: b, Base: 1, Accepted: Whole(v), AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []gossip.NodeID{3}},
+		&PreVoted{Ballot: b, Base: 1, Yes: true, Promised: b, Linked: []gossip.NodeID{2}}, &Prepare{Ballot: b, Base: Whole(v)},
+		&Promised{Ballot: b, Base: 1, Accepted: Whole(v), AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Linked: []gossip.NodeID{3}},
 		&Nack{Ballot: b, Promised: b}, &Decided{View: Whole(v)}, &JoinRequest{Node: v.Members[0].Node, Hops: 2, Least: 7}, &JoinRefused{Reason: "no"},
-		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []gossip.NodeID{1}}, &Doubted{Ballot: b, Asked: []gossip.NodeID{1}, Hears: []gossip.NodeID{1}},
+		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []gossip.NodeID{1}}, &Doubted{Ballot: b, Asked: []gossip.NodeID{1}, Linked: []gossip.NodeID{1}},
 		&Contest{View: Whole(v), Nonce: 1}, &Contested{View: Whole(v), Nonce: 1, Proof: 2}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
 		&Encounter{From: gossip.Node{ID: 1, Addr: "a:1"}, Hops: 1, Cluster: 2, To: 3, Standing: v.Standing, Verdict: gossip.VerdictStands,
 			Judged: gossip.Standing{Peak: 1}, Generation: 9, Nodes: []gossip.Node{{ID: 4}}, Nonce: 5, Echo: 6},

@@ -224,7 +224,7 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 			c.onYield(m.Subject, from)
 		}
 	case *Doubt:
-		c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.evidence.linkedOf(m.Dead)})
+		c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Linked: c.evidence.linkedOf(m.Dead)})
 	case *Doubted:
 		c.leadership.onDoubted(from, m)
 	case *Contest:
@@ -332,7 +332,7 @@ func (c *Core) adoptView(v *gossip.View) {
 		return
 	}
 	if c.view == nil {
-		c.follower.heardAt = c.now
+		c.follower.pingedAt = c.now
 	}
 	for _, id := range c.advanceTo(v, me) {
 		c.evidence.forgetMember(id)

@@ -59,7 +59,7 @@ func (d *doubts) recordAnswer(from gossip.NodeID, m *Doubted) {
 			q.answered[from] = true
 		}
 	}
-	d.dropDenied(m.Hears)
+	d.dropDenied(m.Linked)
 }
 
 // dropDenied drops the questions about nodes whose deaths a member denies.

@@ -133,7 +133,7 @@ func (e *encoder) core(c *Core) {
 	e.ids(c.evidence.unreachable)
 	e.i(int64(c.campaign.failures))
 	for _, at := range []clock.Instant{
-		c.acceptor.guard.until, c.holder.grantedAt, c.follower.heardAt, c.follower.nextAsk, c.follower.leaderlessSince, c.campaign.campaignAfter, c.campaign.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
+		c.acceptor.guard.until, c.holder.grantedAt, c.follower.pingedAt, c.follower.nextAsk, c.follower.leaderlessSince, c.campaign.campaignAfter, c.campaign.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
 		c.joining.next, c.lineage.conflict.until, c.lineage.membership.asked.until, c.lineage.nextConsult,
 	} {
 		e.at(at)

@@ -17,8 +17,8 @@ type follower struct {
 	leader gossip.NodeID
 	// leaderlessSince is the time from which this node counts as having no leader.
 	leaderlessSince clock.Instant
-	// heardAt is when the last ping or accept of a leader arrived.
-	heardAt clock.Instant
+	// pingedAt is when the last ping or accept of a leader arrived.
+	pingedAt clock.Instant
 	// nextAsk is when a joiner without a leader next asks for a newer view.
 	nextAsk clock.Instant
 }
@@ -36,15 +36,15 @@ func (f *follower) isLeader() bool { return f.leader == f.self() }
 
 // joinerAt returns when a joiner without a leader next asks for a newer view, or ends.
 func (f *follower) joinerAt() clock.Instant {
-	end := f.heardAt.Add(f.joinerPatience())
-	return clock.Min(max(f.heardAt.Add(f.joinerPatience()/2), f.nextAsk), end)
+	end := f.pingedAt.Add(f.joinerPatience())
+	return clock.Min(max(f.pingedAt.Add(f.joinerPatience()/2), f.nextAsk), end)
 }
 
 // requestNewerView makes a joiner ask members for a newer view. The joiner may have become a
 // voter, or been left out, in a view that it has not received; any member that holds it
 // replies with it. After joinerPatience, requestNewerView asks nothing and returns false.
 func (f *follower) requestNewerView() bool {
-	if !f.now.Before(f.heardAt.Add(f.joinerPatience())) {
+	if !f.now.Before(f.pingedAt.Add(f.joinerPatience())) {
 		return false
 	}
 	f.nextAsk = f.now.Add(f.cfg.Lease / 2)
@@ -69,7 +69,7 @@ func (f *follower) joinerPatience() time.Duration {
 // leaderlessForLong reports whether this node has been without a leader for so long that it can
 // lose nothing by accepting a non-member's view.
 func (f *follower) leaderlessForLong() bool {
-	since := max(f.holder.grantedAt, f.heardAt)
+	since := max(f.holder.grantedAt, f.pingedAt)
 	return !f.holder.lease.Valid(f.now) && f.now.Sub(since) > f.patience()
 }
 

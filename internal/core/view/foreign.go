@@ -80,10 +80,10 @@ type encounter struct {
 	// to is the other leader, the zero Node until it is learned; nodes are its members.
 	to    gossip.Node
 	nodes []gossip.Node
-	// newest is the newest message that echoed nonce, heardAt when it arrived.
-	newest  *Encounter
-	heardAt clock.Instant
-	metAt   clock.Instant
+	// newest is the newest message that echoed nonce, newestAt when it arrived.
+	newest   *Encounter
+	newestAt clock.Instant
+	metAt    clock.Instant
 	// since is when this leader first had a view with the contest.
 	since clock.Instant
 	// vouched holds this cluster's voters that reached a member of the other cluster,
@@ -190,7 +190,7 @@ func (es *encounters) sendEncounter(e *encounter) {
 		}
 	}
 	targets := []gossip.Node{e.to}
-	if e.to.ID == 0 || es.now.Sub(max(e.heardAt, e.metAt)) > 4*es.cfg.Ping {
+	if e.to.ID == 0 || es.now.Sub(max(e.newestAt, e.metAt)) > 4*es.cfg.Ping {
 		targets = append(targets[:0:0], e.nodes[:min(len(e.nodes), contactsAtOnce)]...)
 		e.nodes = append(slices.Clone(e.nodes[len(targets):]), targets...)
 	}
@@ -236,7 +236,7 @@ func (es *encounters) onEncounter(from gossip.NodeID, m *Encounter) {
 	e.to, e.theirs = m.From, m.Nonce
 	es.out.Learn = append(es.out.Learn, m.From)
 	if m.Echo == e.nonce {
-		e.newest, e.heardAt = m, es.now
+		e.newest, e.newestAt = m, es.now
 		es.changed = true
 	}
 	if news {
@@ -246,7 +246,7 @@ func (es *encounters) onEncounter(from gossip.NodeID, m *Encounter) {
 
 // heardRecently reports whether a message of the other leader arrived recently.
 func (e *encounter) heardRecently(in *env) bool {
-	return e != nil && e.newest != nil && in.now.Sub(e.heardAt) <= 4*in.cfg.Ping
+	return e != nil && e.newest != nil && in.now.Sub(e.newestAt) <= 4*in.cfg.Ping
 }
 
 // driveForeign sends a leader's round to the other clusters, and drops those that do not
@@ -259,7 +259,7 @@ func (es *encounters) driveForeign() {
 		e := es.met[id]
 		open := es.view.Contest(id)
 		if open == nil {
-			if es.now.Sub(max(e.metAt, e.heardAt)) > es.contestFor() {
+			if es.now.Sub(max(e.metAt, e.newestAt)) > es.contestFor() {
 				delete(es.met, id)
 			}
 			continue

@@ -365,7 +365,7 @@ func (o *leadership) recordPromise(from gossip.NodeID, m *Promised) {
 		}
 		o.reviewNeeded = true
 	}
-	o.doubts.dropDenied(m.Hears)
+	o.doubts.dropDenied(m.Linked)
 	for _, d := range o.doubts.asked { // order-free: each gets the same
 		d.answered[from] = true
 	}

@@ -42,7 +42,7 @@ func TestDoubtsEndWithADenial(t *testing.T) {
 	d := doubtsOf("uuu")
 	d.evidence.onProof(ProvenDead{Subject: 3})
 	d.undoubted(3)
-	d.recordAnswer(2, &Doubted{Asked: []gossip.NodeID{3}, Hears: []gossip.NodeID{3}})
+	d.recordAnswer(2, &Doubted{Asked: []gossip.NodeID{3}, Linked: []gossip.NodeID{3}})
 	if d.evidence.dead(3) || len(d.asked) != 0 {
 		t.Errorf("dead %v after a denial, questions %v", d.evidence.dead(3), d.asked)
 	}

@@ -203,7 +203,7 @@ func b2i(b bool) int {
 // that view.
 func lineageAlone() (*lineage, *gossip.View) {
 	p := campaignOf(1, "uuu")
-	p.follower.heardAt = p.now
+	p.follower.pingedAt = p.now
 	l := &lineage{history: p.history, evidence: p.evidence, follower: p.follower, joining: &joining{history: p.history}}
 	taken := *l.view
 	taken.Forks = withFork(nil, gossip.Fork{From: l.view.Epoch - 1, To: l.view.Epoch, Kept: 1, By: 1})

@@ -26,8 +26,8 @@ type PreVoted struct {
 	Yes    bool
 	// Promised is the highest ballot that the receiver has promised.
 	Promised Ballot
-	// Hears lists the members of Dead and Weak with which the sender has a link.
-	Hears []gossip.NodeID
+	// Linked lists the members of Dead and Weak with which the sender has a link.
+	Linked []gossip.NodeID
 }
 
 // Prepare asks for a promise to accept no lower ballot, and for the attempt accepted on
@@ -51,8 +51,8 @@ type Promised struct {
 	// Generation is the highest that the sender has met in any view or attempt.
 	Generation uint32
 	// T0 is the sender's clock at sending: a promise counts as an answer to a ping.
-	T0    int64
-	Hears []gossip.NodeID
+	T0     int64
+	Linked []gossip.NodeID
 }
 
 // Nack rejects a message whose ballot is below a promised one.
@@ -149,7 +149,7 @@ type Doubt struct {
 type Doubted struct {
 	Ballot Ballot
 	Asked  []gossip.NodeID
-	Hears  []gossip.NodeID
+	Linked []gossip.NodeID
 }
 
 // Contest asks whether the receiver's lineage is alive: a view of it wins over the

@@ -16,8 +16,8 @@ import (
 // ask. So the ask is logged and counted, and continues.
 type mutualAsks struct {
 	log *slog.Logger
-	// known is the number of pairs; messages read it without the mutex.
-	known atomic.Int32
+	// count is the number of pairs; messages read it without the mutex.
+	count atomic.Int32
 	mu    sync.Mutex
 	pairs map[[2]uint64]int
 	// logged limits the rate of the log.
@@ -33,7 +33,7 @@ func (m *mutualAsks) beginAsk(asker uint64, typ, id string) (end func()) {
 		m.pairs = map[[2]uint64]int{}
 	}
 	m.pairs[pair]++
-	m.known.Store(int32(len(m.pairs)))
+	m.count.Store(int32(len(m.pairs)))
 	return func() { m.endAsk(pair) }
 }
 
@@ -43,13 +43,13 @@ func (m *mutualAsks) endAsk(pair [2]uint64) {
 	if m.pairs[pair]--; m.pairs[pair] == 0 {
 		delete(m.pairs, pair)
 	}
-	m.known.Store(int32(len(m.pairs)))
+	m.count.Store(int32(len(m.pairs)))
 }
 
 // noteArrival reports whether an ask of asker, 0 for none, has arrived at an entity here that
 // waits for a reply of asker, and logs it.
 func (m *mutualAsks) noteArrival(asker uint64, typ, id string) (mutual bool) {
-	if asker == 0 || m.known.Load() == 0 {
+	if asker == 0 || m.count.Load() == 0 {
 		return false
 	}
 	m.mu.Lock()

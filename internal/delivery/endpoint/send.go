@@ -78,7 +78,8 @@ func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in *activation.Co
 	}
 }
 
-// sendLocal reports false if the shard accepts no more messages.
+// sendLocal passes a message to a shard of this node. It reports false if the shard no longer
+// accepts messages.
 func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in *activation.Context, s *activation.Shard[C, Req, Resp], to Address, req Req, call uint64) (done bool, err error) {
 	m := activation.Message[Req]{Req: req}
 	if to.Start {

@@ -19,10 +19,10 @@ func (c *senderCache) senderOf(from gossip.NodeID, q *frames.Request) *activatio
 	}
 	// Two nodes may share a place: then a message makes a Sender now and then.
 	place := &c[uint64(from)%uint64(len(c))]
-	known := place.Load()
-	if known == nil || known.Node != from {
-		known = &activation.Sender{Node: from}
-		place.Store(known)
+	last := place.Load()
+	if last == nil || last.Node != from {
+		last = &activation.Sender{Node: from}
+		place.Store(last)
 	}
-	return known
+	return last
 }

@@ -110,7 +110,7 @@ func (s *Set) AsksPending() bool {
 }
 
 // PendingPairs returns the number of pairs of entities, here, of which one asks the other.
-func (s *Set) PendingPairs() int { return int(s.mutual.known.Load()) }
+func (s *Set) PendingPairs() int { return int(s.mutual.count.Load()) }
 
 // OnPeerUp lets the routes to a peer flow again: an outgoing connection for messages is open.
 func (s *Set) OnPeerUp(peer gossip.NodeID) {

@@ -44,9 +44,9 @@ func TestRequestsSurviveTheTrip(t *testing.T) {
 		if err != nil || !begun.Start || q.Start || len(begun.Payload) != 0 || !bytes.Equal(begun.FromID, q.FromID) {
 			t.Fatalf("start: %+v, %v", begun, err)
 		}
-		known, inner, q2, err := ParseRefused(AppendRefused(nil, token, frame))
-		if err != nil || known != token || !bytes.Equal(inner, frame) || q2.Number != 99 {
-			t.Fatalf("refused: %v %+v %v", known, q2, err)
+		refused, inner, q2, err := ParseRefused(AppendRefused(nil, token, frame))
+		if err != nil || refused != token || !bytes.Equal(inner, frame) || q2.Number != 99 {
+			t.Fatalf("refused: %v %+v %v", refused, q2, err)
 		}
 	})
 }

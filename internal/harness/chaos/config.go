@@ -46,7 +46,7 @@ func (c *Config) Validate() error {
 	check(c.Calm >= 0 && c.Calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.Calm)
 	for _, k := range c.faultKinds() {
 		check(k != faults.Ring || c.Nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.Nodes)
-		check(k.Known(), "--faults names %q: choose of %s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds)
+		check(k.Exists(), "--faults names %q: choose of %s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds)
 		check(!k.NeedsFiles() || !c.Rolling, "--faults %s: not with --rolling", k)
 	}
 	return errors.Join(errs...)

@@ -94,7 +94,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		"an answer out of nowhere": {func(_ *campaign, r []history.Record) []history.Record {
 			return append(r, history.Record{Op: history.Answered, Node: 9, Value: 1000, Start: 3000 * ms, End: 3001 * ms})
 		}, Config{}, "counted by an instance", Failed},
-		"nobody serves any more": {func(_ *campaign, r []history.Record) []history.Record {
+		"no counter is served after 6 s": {func(_ *campaign, r []history.Record) []history.Record {
 			var out []history.Record
 			for _, rec := range r {
 				if rec.Start.Before(6000 * ms) {
@@ -152,7 +152,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, records := planted(tc.cfg)
-			if name == "nobody serves any more" {
+			if name == "no counter is served after 6 s" {
 				c.ended = 20_000 * ms
 			}
 			r := c.report(tc.plant(c, records), nil)

@@ -24,12 +24,12 @@ func TestEachListedKindIsPlayed(t *testing.T) {
 		for name := range strings.SplitSeq(list, ",") {
 			k := Kind(name)
 			listed++
-			if !k.Known() || k.BreaksNetwork() != is.network || k.NeedsFiles() != is.files || k.NeedsDisks() != (k == Disk) {
-				t.Errorf("%s: played %v, breaks the network %v, needs files %v and disks %v", k, k.Known(), k.BreaksNetwork(), k.NeedsFiles(), k.NeedsDisks())
+			if !k.Exists() || k.BreaksNetwork() != is.network || k.NeedsFiles() != is.files || k.NeedsDisks() != (k == Disk) {
+				t.Errorf("%s: played %v, breaks the network %v, needs files %v and disks %v", k, k.Exists(), k.BreaksNetwork(), k.NeedsFiles(), k.NeedsDisks())
 			}
 		}
 	}
-	if len(plays) != listed || !KillRest.Known() || !Freeze.Known() || Kind("dance").Known() {
+	if len(plays) != listed || !KillRest.Exists() || !Freeze.Exists() || Kind("dance").Exists() {
 		t.Errorf("%d kinds are played, %d are listed", len(plays), listed)
 	}
 }

@@ -48,5 +48,5 @@ var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	},
 }
 
-// Known reports whether there is such a fault.
-func (k Kind) Known() bool { return plays[k] != nil }
+// Exists reports whether there is such a fault.
+func (k Kind) Exists() bool { return plays[k] != nil }

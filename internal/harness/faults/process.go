@@ -61,12 +61,12 @@ func (in *Injector) hold(ctx context.Context, r *Round, d time.Duration) error {
 	held := time.Now()
 	r.HeldFrom = clock.Boot().Now()
 	err := harness.Pause(ctx, d)
-	heard := p.LastHeard()
+	reported := p.LastReport()
 	r.HeldTo = clock.Boot().Now()
 	if err := errors.Join(err, p.Release()); err != nil {
 		return err
 	}
 	// A line from before the hold may still have been in the pipe.
-	r.TookEffect = heard.Before(held.Add(d / 2))
+	r.TookEffect = reported.Before(held.Add(d / 2))
 	return in.Fleet.Settle(ctx)
 }

@@ -172,7 +172,7 @@ func (f *Fleet) Settle(ctx context.Context) error {
 			default:
 			}
 			r, _ := p.Snapshot()
-			settled = settled && r.Members == len(living) && r.Lease && p.LastHeard().After(since)
+			settled = settled && r.Members == len(living) && r.Lease && p.LastReport().After(since)
 		}
 		if settled {
 			return nil

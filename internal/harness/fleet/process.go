@@ -26,7 +26,7 @@ type Process struct {
 
 	mu       sync.Mutex
 	last     harness.Report
-	heard    time.Time       // when last came
+	lastAt   time.Time       // when last was written
 	Ids      map[uint64]bool // every incarnation that the process has had
 	ready    chan struct{}   // closed when the addresses are set
 	Gone     chan struct{}   // closed when the process was waited for
@@ -105,7 +105,7 @@ func (p *Process) got(r harness.Report) {
 		return
 	}
 	r.Listen, r.HTTP = p.last.Listen, p.last.HTTP
-	p.last, p.heard = r, time.Now()
+	p.last, p.lastAt = r, time.Now()
 }
 
 // Kill ends the process with SIGKILL and notes when.
@@ -123,11 +123,11 @@ func (p *Process) Snapshot() (harness.Report, bool) {
 	return p.last, p.killedAt == 0
 }
 
-// LastHeard returns when the process wrote its newest report.
-func (p *Process) LastHeard() time.Time {
+// LastReport returns when the process wrote its newest report.
+func (p *Process) LastReport() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.heard
+	return p.lastAt
 }
 
 // Stop asks the process to end in order, and kills it if it does not within d.

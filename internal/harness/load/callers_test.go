@@ -7,8 +7,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Members take turns at a counter, one every so often, whoever starts when; counters do
-// not all come at once.
+// Members take turns at a counter, one in each interval, in whatever order they start. The
+// turns of different counters come at different times.
 func TestMembersTakeTurnsAtEachCounter(t *testing.T) {
 	const every, members, counters = 20 * time.Millisecond, 5, 4
 	for _, now := range []clock.Instant{1, 7e6, 123456789012345} {

@@ -31,8 +31,8 @@ func newAttempts() attempts {
 	return attempts{map[attemptKey]*attempt{}, map[gossip.Epoch][]*attempt{}, map[gossip.NodeID]uint32{}}
 }
 
-// recordProposal records a proposal, and returns its attempt, which may be known.
-func (s *attempts) recordProposal(leader gossip.NodeID, m *view.Accept) (a *attempt, known bool) {
+// recordProposal records a proposal, and returns its attempt. It reports whether that was recorded before.
+func (s *attempts) recordProposal(leader gossip.NodeID, m *view.Accept) (a *attempt, repeated bool) {
 	key := attemptKey{m.Ping.Ballot, m.Base.Epoch}
 	if a := s.all[key]; a != nil {
 		return a, true

@@ -240,7 +240,7 @@ func (d *Driver) regroup() {
 		d.owner.Removed(gossip.Removed{Reason: "its whole view is dead"})
 		return
 	}
-	if r.Rand.Told.IntN(16) == 0 {
+	if r.Rand.Contact.IntN(16) == 0 {
 		d.owner.LookAround()
 	}
 }
@@ -256,11 +256,11 @@ func (d *Driver) ReleaseLease() { d.lease.endHold() }
 // way.
 func (d *Driver) LeaseValid() bool { return d.lease.isValid() }
 
-// LeaseAnnounced reports whether the layers above were told that the lease is valid, and no
+// LeaseAnnounced reports whether the layers above were notified that the lease is valid, and no
 // abandonment is under way.
-func (d *Driver) LeaseAnnounced() bool { return d.lease.told && d.lease.holds == 0 }
+func (d *Driver) LeaseAnnounced() bool { return d.lease.announced && d.lease.holds == 0 }
 
-// LeaseLapsed reports whether the lease has expired, and the layers above were not told yet.
+// LeaseLapsed reports whether the lease has expired, and the layers above were not notified yet.
 func (d *Driver) LeaseLapsed() bool { return d.lease.hasLapsed() }
 
 // Lease returns the lease that the core gave last.

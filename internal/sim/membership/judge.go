@@ -115,8 +115,8 @@ func (j *Judge) onMessage(from *Driver, to gossip.NodeID, msg view.Message) (m *
 }
 
 func (j *Judge) onAccept(from *Driver, m *view.Accept) (proposal bool) {
-	a, known := j.attempts.recordProposal(from.p.ID(), m)
-	if known {
+	a, repeated := j.attempts.recordProposal(from.p.ID(), m)
+	if repeated {
 		if !invariant.SameView(a.next, m.Next.Header()) {
 			j.run.Fail("S6", "%s proposes two views of epoch %v under one ballot", from.p.Label, m.Next.Epoch)
 		}
@@ -133,8 +133,8 @@ func (j *Judge) onAccept(from *Driver, m *view.Accept) (proposal bool) {
 // its leader has met in a view or an attempt.
 func (j *Judge) checkGeneration(from *Driver, a *attempt) {
 	g, met := a.next.Epoch.Generation(), j.attempts.met[from.p.ID()]
-	known := j.attempts.byEpoch[a.next.Epoch]
-	carried := len(known) > 1 && slices.ContainsFunc(known[:len(known)-1], func(b *attempt) bool { return invariant.SameView(b.next, a.next) })
+	earlier := j.attempts.byEpoch[a.next.Epoch]
+	carried := len(earlier) > 1 && slices.ContainsFunc(earlier[:len(earlier)-1], func(b *attempt) bool { return invariant.SameView(b.next, a.next) })
 	if g > a.base.Epoch.Generation() && g <= met && !carried {
 		j.run.Fail("S6", "%s takes over into generation %d, and has met %d", from.p.Label, g, met)
 	}

@@ -15,9 +15,9 @@ type lease struct {
 	held view.Lease
 	// was is when the lease ended that was held before the step under way.
 	was clock.Instant
-	// told is set if the layers above count on the lease, onTurn informs them.
-	told   bool
-	onTurn func(valid bool)
+	// announced is set if the layers above count on the lease, onTurn informs them.
+	announced bool
+	onTurn    func(valid bool)
 	// window is the true end of the newest lease that was valid when it was given: proofs of
 	// deaths must come before it.
 	window virtual.Instant
@@ -41,7 +41,7 @@ func (l *lease) setHeld(to view.Lease) {
 		return kind + " for " + to.Until.Sub(l.p.Now()).String()
 	})
 	valid := l.isValid()
-	if valid != l.told {
+	if valid != l.announced {
 		l.turnTo(valid)
 	}
 	if valid {
@@ -61,11 +61,11 @@ func (l *lease) onExpiry() {
 	}
 }
 
-// hasLapsed reports whether the lease has expired, and the layers above were not told yet.
-func (l *lease) hasLapsed() bool { return l.told && !l.isValid() }
+// hasLapsed reports whether the lease has expired, and the layers above were not notified yet.
+func (l *lease) hasLapsed() bool { return l.announced && !l.isValid() }
 
 func (l *lease) turnTo(valid bool) {
-	l.told = valid
+	l.announced = valid
 	if valid {
 		l.p.Run.Hit(coverage.LeaseResumed)
 	} else {
@@ -80,7 +80,7 @@ func (l *lease) turnTo(valid bool) {
 func (l *lease) endHold() {
 	l.holds--
 	l.onExpiry()
-	if !l.told && l.isValid() {
+	if !l.announced && l.isValid() {
 		l.turnTo(true)
 		l.watchEnd()
 	}

@@ -34,7 +34,7 @@ type Conn struct {
 	closed  bool
 	pending []flight
 	// room is called when the queue has room.
-	room    []func(known bool)
+	room    []func(reachable bool)
 	pumping bool
 	stalled virtual.Instant // since when the path is blocked, never if it is not
 }

@@ -157,13 +157,13 @@ func (e *Endpoint) Reaches(to gossip.NodeID) bool {
 
 // AwaitRoom calls then when the connection to a peer has room, with false if the peer is
 // unknown.
-func (e *Endpoint) AwaitRoom(to gossip.NodeID, class transport.Class, then func(known bool)) {
-	known := e.Reaches(to)
-	if c := e.out[peerClass{to, class}]; known && c != nil && len(c.pending) > e.run.Config.QueueFramesMax/2 {
+func (e *Endpoint) AwaitRoom(to gossip.NodeID, class transport.Class, then func(reachable bool)) {
+	reachable := e.Reaches(to)
+	if c := e.out[peerClass{to, class}]; reachable && c != nil && len(c.pending) > e.run.Config.QueueFramesMax/2 {
 		c.room = append(c.room, then)
 		return
 	}
-	then(known)
+	then(reachable)
 }
 
 // Dial keeps a control connection to a node. It returns false if there is no such node.

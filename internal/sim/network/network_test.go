@@ -163,17 +163,17 @@ func TestWaitsForRoomEnd(t *testing.T) {
 	a := attach(r, n, 0, 1, 1, 1)
 	attach(r, n, 1, 2, 2, 1)
 	send(t, a, 2, 1, 2, 3, 4)
-	room, known := 0, false
-	a.AwaitRoom(2, transport.Message, func(k bool) { room, known = room+1, k })
+	room, reachable := 0, false
+	a.AwaitRoom(2, transport.Message, func(k bool) { room, reachable = room+1, k })
 	if room > 0 {
 		t.Fatal("a full queue has room")
 	}
 	r.Until(virtual.Instant(time.Second))
-	if room != 1 || !known {
-		t.Errorf("called %d times, peer known: %v", room, known)
+	if room != 1 || !reachable {
+		t.Errorf("called %d times, peer reachable: %v", room, reachable)
 	}
-	a.AwaitRoom(9, transport.Message, func(k bool) { known = k })
-	if known {
-		t.Error("an unknown peer is known")
+	a.AwaitRoom(9, transport.Message, func(k bool) { reachable = k })
+	if reachable {
+		t.Error("an unknown peer is reachable")
 	}
 }

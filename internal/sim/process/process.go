@@ -53,7 +53,7 @@ func (p *Process) NewTimer(fire func()) *virtual.Timer {
 	return virtual.NewTimer(p.Thread, p.Clock, slack, fire)
 }
 
-// Remove ends the incarnation: its stack is closing, and takes no more frames.
+// Remove ends the incarnation. Its stack is closing, so frames no longer reach it.
 func (p *Process) Remove() {
 	p.removed = true
 	p.Net.Close()

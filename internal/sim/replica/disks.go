@@ -92,10 +92,10 @@ type disk struct {
 	disks *Disks
 	host  *hostDisk
 	store int
-	// unsaved are the durable keys whose newest state is not in the host's file. known
+	// unsaved are the durable keys whose newest state is not in the host's file. reported
 	// is set once the core has been notified that the disk fails.
-	unsaved map[string]bool
-	known   bool
+	unsaved  map[string]bool
+	reported bool
 }
 
 // openFor loads the host's file into the core.
@@ -130,7 +130,7 @@ func (k *disk) save() {
 			k.unsaved[key] = true
 		}
 	}
-	if len(k.unsaved) == 0 || k.known {
+	if len(k.unsaved) == 0 || k.reported {
 		return
 	}
 	if !k.host.fails {
@@ -143,7 +143,7 @@ func (k *disk) save() {
 			rep.Err = fmt.Errorf("%w: %w", replicator.ErrOutcomeUnknown, errDisk)
 		}
 	}
-	k.known = true
+	k.reported = true
 	k.core.DiskFails(errDisk)
 	k.retryLater()
 }
@@ -177,7 +177,7 @@ func (k *disk) retryLater() {
 			k.retryLater()
 		default:
 			k.writeFile()
-			k.known = false
+			k.reported = false
 			k.core.DiskFails(nil)
 		}
 	})

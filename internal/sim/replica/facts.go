@@ -4,7 +4,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// Facts are what the checkers need to know of the cluster.
+// Facts are what the checkers need of the cluster.
 type Facts interface {
 	// Newest returns the newest view that any process has held, nil before the first.
 	Newest() *gossip.View

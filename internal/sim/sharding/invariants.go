@@ -14,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
-// World is what the checkers and the models need to know of the run around them.
+// World is what the checkers and the models need of the run around them.
 type World interface {
 	// Newest returns the newest view that any process has held.
 	Newest() *gossip.View

@@ -34,9 +34,9 @@ func (e pathEnv) Answer(to gossip.NodeID, f *datapath.Frame) {
 // AwaitRoom calls then when the connection to a peer has room, as Transport.WaitRoom returns:
 // with Down if the peer is unknown.
 func (e pathEnv) AwaitRoom(to gossip.NodeID, then func(route.Outcome)) {
-	e.m.p.Net.AwaitRoom(to, transport.Message, func(known bool) {
+	e.m.p.Net.AwaitRoom(to, transport.Message, func(reachable bool) {
 		how := route.Sent
-		if !known {
+		if !reachable {
 			how = route.Down
 		}
 		e.Later(func() { then(how) })

@@ -101,7 +101,7 @@ func (n *Names) Message(msg view.Message) string {
 	case *view.PreVote:
 		return fmt.Sprintf("prevote? %s dead [%s]", n.ballot(m.Ballot), n.List(m.Dead))
 	case *view.PreVoted:
-		return fmt.Sprintf("prevote %v promised %s receives [%s]", m.Yes, n.ballot(m.Promised), n.List(m.Hears))
+		return fmt.Sprintf("prevote %v promised %s linked to [%s]", m.Yes, n.ballot(m.Promised), n.List(m.Linked))
 	case *view.Nack:
 		return fmt.Sprintf("nack %s promised %s", n.ballot(m.Ballot), n.ballot(m.Promised))
 	case *view.Decided:
