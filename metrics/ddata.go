@@ -27,6 +27,7 @@ func ddataSeries() []series {
 				emit(float64(r.DeltasReceived), role, "received")
 			})
 		}, "role", "direction"),
+		c("ddata_deltas_resent_total", "Deltas retransmitted because a peer did not acknowledge them in time; part of ddata_deltas_total.", func(s *figures.Replicator) float64 { return float64(s.DeltasResent) }),
 		c("ddata_delta_gaps_total", "Deltas received with a gap before them; the missing deltas were requested.", func(s *figures.Replicator) float64 { return float64(s.Gaps) }),
 		counter("ddata_full_syncs_total", "Whole values sent and received, by anti-entropy and repair.", func(s *scrape, emit emitter) {
 			s.eachRole(func(role string, r *figures.Replicator) {
@@ -45,10 +46,15 @@ func ddataSeries() []series {
 			}
 			return 0
 		}),
+		c("ddata_durable_writes_total", "Syncs of the file of durable keys.", func(s *figures.Replicator) float64 { return float64(s.DurableWrites) }),
+		c("ddata_expired_total", "Keys that this node deleted because no write changed them for the time of their expiry.", func(s *figures.Replicator) float64 { return float64(s.Expired) }),
+		c("ddata_pruned_total", "Tombstones and metadata of removed nodes that were garbage-collected here.", func(s *figures.Replicator) float64 { return float64(s.Pruned) }),
+		c("ddata_floor_gaps_total", "Rounds of garbage collection that this replica missed; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FloorGaps) }),
 		c("ddata_repairs_total", "Values that reads sent to stale replicas.", func(s *figures.Replicator) float64 { return float64(s.Repairs) }),
 		c("ddata_fenced_total", "Requests of superseded writers that this node rejected.", func(s *figures.Replicator) float64 { return float64(s.FencedHere) }),
 		c("ddata_false_claims_total", "Items received from peers that claim changes which this node or another member never made.", func(s *figures.Replicator) float64 { return float64(s.FalseClaims) }),
 		c("ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FarTerms) }),
+		c("ddata_refused_total", "Data of peers rejected because it is malformed, or exceeds this node's limits more than twice; replicas then differ.", func(s *figures.Replicator) float64 { return float64(s.Refused) }),
 		c("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *figures.Replicator) float64 { return float64(s.LimitErrors) }),
 		c("ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *figures.Replicator) float64 { return float64(s.Ahead) }),
 		c("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *figures.Replicator) float64 { return float64(s.Eras) }),
