@@ -41,7 +41,7 @@ type TypeDriver struct {
 	coordinator        *coordinator.Core
 	coordinatorEffects coordinator.Effects
 	// loopback are messages between the two cores of this node.
-	loopback []protocol.Message
+	loopback driver.Loopback[protocol.Message]
 	// regionTerm and officeTerm are the terms of the cores' newest events.
 	regionTerm, officeTerm gossip.Epoch
 	// warnedFar is set once a term far beyond the view was warned of.
@@ -194,12 +194,7 @@ func (d *TypeDriver) dispatchMessage(from gossip.NodeID, m protocol.Message) {
 
 // deliverLoopback delivers the messages that the cores of this node sent to each other.
 func (d *TypeDriver) deliverLoopback() {
-	for len(d.loopback) > 0 {
-		m := d.loopback[0]
-		d.loopback = d.loopback[1:]
-		d.dispatchMessage(d.all.cfg.Self.ID, m)
-	}
-	d.loopback = nil
+	d.loopback.Deliver(func(m protocol.Message) { d.dispatchMessage(d.all.cfg.Self.ID, m) })
 }
 
 // sendMessage sends a message of a core.
@@ -209,7 +204,7 @@ func (d *TypeDriver) sendMessage(to gossip.NodeID, m protocol.Message) {
 			m = declined
 		}
 		if d.coordinator != nil || !protocol.ToCoordinator(m) {
-			d.loopback = append(d.loopback, m)
+			d.loopback.Add(m)
 		}
 		return
 	}

@@ -37,10 +37,10 @@ type Replicator struct {
 	// These belong to the goroutine.
 	core *standby.Core
 	out  standby.Effects
-	// own are messages of the core to itself.
-	own   []standby.Message
-	early earlyFrames
-	view  *gossip.View
+	// loopback are messages of the core to itself.
+	loopback driver.Loopback[standby.Message]
+	early    earlyFrames
+	view     *gossip.View
 
 	stateBytes, standbyShards atomic.Int64
 	reusedLines               loglimit.Budget
@@ -200,12 +200,7 @@ func (r *Replicator) handleEvent(ev any) {
 // stepCore passes an event to the core, and then the core's messages to itself.
 func (r *Replicator) stepCore(ev standby.Event) {
 	r.stepOnce(ev)
-	for len(r.own) > 0 {
-		m := r.own[0]
-		r.own = r.own[1:]
-		r.stepOnce(standby.Received{From: r.cfg.Self, Msg: m})
-	}
-	r.own = nil
+	r.loopback.Deliver(func(m standby.Message) { r.stepOnce(standby.Received{From: r.cfg.Self, Msg: m}) })
 }
 
 func (r *Replicator) stepOnce(ev standby.Event) {
@@ -236,7 +231,7 @@ func (r *Replicator) performEffect(e standby.Effect) {
 
 func (r *Replicator) sendMessage(to gossip.NodeID, m standby.Message) {
 	if to == r.cfg.Self {
-		r.own = append(r.own, m)
+		r.loopback.Add(m)
 		return
 	}
 	f := standby.Append(frames.AppendStandby(nil, r.typ), m)
