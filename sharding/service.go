@@ -34,9 +34,6 @@ type service struct {
 	endpoints *endpoint.Set
 	drivers   *placement.Drivers
 
-	mu   sync.Mutex
-	view *gossip.View
-
 	pace *residency.Pace
 }
 
@@ -102,11 +99,7 @@ func (s *service) HandleCoordinator(from gossip.NodeID, payload []byte) {
 // ViewChanged reports a newer view. Asks that wait for nodes that left fail before it
 // returns.
 func (s *service) ViewChanged(v *gossip.View) {
-	s.mu.Lock()
-	s.view = v
-	gone := s.drivers.ViewChanged(v)
-	s.mu.Unlock()
-	for _, id := range gone {
+	for _, id := range s.drivers.ViewChanged(v) {
 		s.endpoints.OnMemberGone(id)
 	}
 }
@@ -184,14 +177,8 @@ func (s *service) WaitAnswered(ctx context.Context) {
 			return
 		}
 	}
-	s.mu.Lock()
-	var members []gossip.Member
-	if s.view != nil {
-		members = s.view.Members
-	}
-	// Called with the mutex: a node that leaves the view from now on ends the wait.
-	wait := s.endpoints.BeginFlush(members)
-	s.mu.Unlock()
+	var wait func(context.Context)
+	s.drivers.WithMembers(func(members []gossip.Member) { wait = s.endpoints.BeginFlush(members) })
 	wait(ctx)
 }
 

@@ -199,6 +199,18 @@ func (ds *Drivers) ViewChanged(v *gossip.View) (gone []gossip.NodeID) {
 	return gone
 }
 
+// WithMembers calls f with the members of the newest view, none before the first. No newer view
+// is adopted until f has returned, so f must be quick, and must not call ds.
+func (ds *Drivers) WithMembers(f func([]gossip.Member)) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	var members []gossip.Member
+	if ds.view != nil {
+		members = ds.view.Members
+	}
+	f(members)
+}
+
 // SetResponding records whether a peer responds, and informs the coordinators: they move
 // nothing while a member is silent.
 func (ds *Drivers) SetResponding(id gossip.NodeID, responds bool) {
