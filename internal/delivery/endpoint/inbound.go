@@ -164,40 +164,58 @@ func (s *Set) findShard(typ []byte, shard strategy.ShardID) (e *Endpoint, inc *d
 	return e, e.Serving(), nil
 }
 
-func (s *Set) onReply(frame []byte) error {
-	r, err := frames.ParseReply(frame)
-	if err != nil {
-		return err
+// atType calls do with the endpoint of the type that a frame names, unless the frame could not
+// be parsed, or the type is not registered here.
+func (s *Set) atType(typ []byte, parsed error, do func(*Endpoint) error) error {
+	if parsed != nil {
+		return parsed
 	}
-	if e := s.Find(r.Type); e != nil {
-		e.rim.onReply(r)
+	if e := s.Find(typ); e != nil {
+		return do(e)
 	}
 	return nil
+}
+
+// atShard is atType for a frame about a shard, which the type must have. The incarnation that
+// do gets is nil if none serves.
+func (s *Set) atShard(typ []byte, shard strategy.ShardID, parsed error, do func(*Endpoint, *delivery.Incarnation)) error {
+	if parsed != nil {
+		return parsed
+	}
+	e, inc, err := s.findShard(typ, shard)
+	if e != nil {
+		do(e, inc)
+	}
+	return err
+}
+
+func (s *Set) onReply(frame []byte) error {
+	r, err := frames.ParseReply(frame)
+	return s.atType(r.Type, err, func(e *Endpoint) error {
+		e.rim.onReply(r)
+		return nil
+	})
 }
 
 // onCancel handles the news that the caller of an ask has given up. The ask arrived before it,
 // on the same connection.
 func (s *Set) onCancel(from gossip.NodeID, frame []byte) error {
 	typ, call, err := frames.ParseCancel(frame)
-	if err != nil {
-		return err
-	}
-	if e := s.Find(typ); e != nil {
+	return s.atType(typ, err, func(e *Endpoint) error {
 		e.onCancel(from, call)
-	}
-	return nil
+		return nil
+	})
 }
 
 // onConfirm handles the outcome of a reliable message.
 func (s *Set) onConfirm(from gossip.NodeID, frame []byte) error {
 	typ, c, err := frames.ParseConfirm(frame)
-	if err != nil {
-		return err
-	}
-	if e := s.Find(typ); e != nil && uint32(c.Shard) < e.Extract.Shards {
-		e.OnConfirm(from, &c)
-	}
-	return nil
+	return s.atType(typ, err, func(e *Endpoint) error {
+		if uint32(c.Shard) < e.Extract.Shards {
+			e.OnConfirm(from, &c)
+		}
+		return nil
+	})
 }
 
 func (s *Set) onRefused(from gossip.NodeID, frame []byte) error {
@@ -252,87 +270,60 @@ func (s *Set) onMarkerAck(from gossip.NodeID, frame []byte) error {
 // here may send one request, which is refused: so it asks for another home.
 func (s *Set) onBlocked(from gossip.NodeID, frame []byte) error {
 	m, report, err := frames.ParseReport(frame)
-	if err != nil {
-		return err
-	}
-	e, inc, err := s.findShard(m.Type, m.Shard)
-	if e == nil {
-		return err
-	}
-	if inc == nil || inc.Accounts == nil || e.HostedUnder(m.Shard) != m.Token {
-		b := frames.AppendGrantHead(nil, string(m.Type))
-		s.Out.Send(from, frames.AppendGrant(b, &frames.Grant{Shard: m.Shard, Token: m.Token, Grant: flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
-		return nil
-	}
-	sender := inc.Accounts.Sender(from)
-	sender.Reconcile(m.Shard, m.Token, report)
-	sender.Transmit()
-	return nil
+	return s.atShard(m.Type, m.Shard, err, func(e *Endpoint, inc *delivery.Incarnation) {
+		if inc == nil || inc.Accounts == nil || e.HostedUnder(m.Shard) != m.Token {
+			b := frames.AppendGrantHead(nil, string(m.Type))
+			s.Out.Send(from, frames.AppendGrant(b, &frames.Grant{Shard: m.Shard, Token: m.Token, Grant: flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
+			return
+		}
+		sender := inc.Accounts.Sender(from)
+		sender.Reconcile(m.Shard, m.Token, report)
+		sender.Transmit()
+	})
 }
 
 func (s *Set) onGrants(from gossip.NodeID, frame []byte) error {
 	typ, grants, err := frames.ParseGrants(frame)
-	if err != nil {
-		return err
-	}
-	if e := s.Find(typ); e != nil {
-		return e.OnGrants(from, grants)
-	}
-	return nil
+	return s.atType(typ, err, func(e *Endpoint) error { return e.OnGrants(from, grants) })
 }
 
 func (s *Set) onStop(from gossip.NodeID, frame []byte) error {
 	m, err := frames.ParseStop(frame)
-	if err != nil {
-		return err
-	}
-	e, inc, err := s.findShard(m.Type, m.Shard)
-	if inc != nil {
-		e.OnStop(inc, from, &m)
-	}
-	return err
+	return s.atShard(m.Type, m.Shard, err, func(e *Endpoint, inc *delivery.Incarnation) {
+		if inc != nil {
+			e.OnStop(inc, from, &m)
+		}
+	})
 }
 
 // onStopped answers a sender that asks whether it must still stop for an entity.
 func (s *Set) onStopped(from gossip.NodeID, frame []byte) error {
 	m, err := frames.ParseStopped(frame)
-	if err != nil {
-		return err
-	}
-	e, inc, err := s.findShard(m.Type, m.Shard)
-	if e == nil {
-		return err
-	}
-	if inc == nil || inc.Accounts == nil || e.HostedUnder(m.Shard) != m.Token {
-		s.Out.Send(from, frames.AppendStop(nil, string(m.Type), m.Shard, m.Token, string(m.ID), flow.Open))
-		return nil
-	}
-	inc.Accounts.Sender(from).AnswerStopped(m.Shard, m.Token, string(m.ID))
-	return nil
+	return s.atShard(m.Type, m.Shard, err, func(e *Endpoint, inc *delivery.Incarnation) {
+		if inc == nil || inc.Accounts == nil || e.HostedUnder(m.Shard) != m.Token {
+			s.Out.Send(from, frames.AppendStop(nil, string(m.Type), m.Shard, m.Token, string(m.ID), flow.Open))
+			return
+		}
+		inc.Accounts.Sender(from).AnswerStopped(m.Shard, m.Token, string(m.ID))
+	})
 }
 
 func (s *Set) onShrink(from gossip.NodeID, frame []byte) error {
 	m, asked, err := frames.ParseShrink(frame)
-	if err != nil {
-		return err
-	}
-	e, inc, err := s.findShard(m.Type, m.Shard)
-	if inc != nil {
-		e.OnShrink(inc, from, m, asked)
-	}
-	return err
+	return s.atShard(m.Type, m.Shard, err, func(e *Endpoint, inc *delivery.Incarnation) {
+		if inc != nil {
+			e.OnShrink(inc, from, m, asked)
+		}
+	})
 }
 
 func (s *Set) onShrunk(from gossip.NodeID, frame []byte) error {
 	m, report, err := frames.ParseReport(frame)
-	if err != nil {
-		return err
-	}
-	_, inc, err := s.findShard(m.Type, m.Shard)
-	if inc != nil && inc.Accounts != nil {
-		sender := inc.Accounts.Sender(from)
-		sender.OnShrunk(m.Shard, m.Token, report)
-		sender.Transmit()
-	}
-	return err
+	return s.atShard(m.Type, m.Shard, err, func(_ *Endpoint, inc *delivery.Incarnation) {
+		if inc != nil && inc.Accounts != nil {
+			sender := inc.Accounts.Sender(from)
+			sender.OnShrunk(m.Shard, m.Token, report)
+			sender.Transmit()
+		}
+	})
 }

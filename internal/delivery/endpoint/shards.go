@@ -2,10 +2,10 @@ package endpoint
 
 import (
 	"context"
-	"github.com/peerage-go/peerage/internal/core/protocol"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
