@@ -39,7 +39,7 @@ func newRegion[Req, Resp any](t Type[Req, Resp], with additions[Req, Resp]) *Reg
 	r := &Region[Req, Resp]{reg: &registered{place: t.placed(), reconciler: with.reconciler, remembers: t.Remember}}
 	spec := t.spec()
 	if newEntity := with.newEntity; newEntity != nil {
-		spec.Make = func(id string) (activation.Entity[*Context, Req, Resp], error) { return newEntity(id) }
+		spec.TryNew = func(id string) (activation.Entity[*Context, Req, Resp], error) { return newEntity(id) }
 	}
 	if t.Remember {
 		m := residency.NewRemembered(uint32(t.Shards), spec.Extract.Locate, func(ctx context.Context, id string) error {

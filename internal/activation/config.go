@@ -17,9 +17,9 @@ type Config[C, Req, Resp any] struct {
 	Node gossip.NodeID
 	// Shards is the number of shards of the type.
 	Shards uint32
+	// New makes an instance. TryNew, if set, is called in its place, and may refuse the start.
 	New    func(id string) Entity[C, Req, Resp]
-	// Make is New for a type that may refuse the start of an instance; nil: New is used.
-	Make func(id string) (Entity[C, Req, Resp], error)
+	TryNew func(id string) (Entity[C, Req, Resp], error)
 	// Alive reports whether the node may run entities now. It is called before each
 	// message.
 	Alive   func() bool

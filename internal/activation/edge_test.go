@@ -146,7 +146,7 @@ func TestDismissDoesNotWaitForRefusedMail(t *testing.T) {
 		var there []bool
 		r := newRig(t, nil)
 		made := r.cfg.New
-		r.cfg.Make = func(id string) (Entity[*Context, int, int], error) {
+		r.cfg.TryNew = func(id string) (Entity[*Context, int, int], error) {
 			if refuse.Load() {
 				return nil, refused
 			}
@@ -345,7 +345,7 @@ func TestDismissKnowsWhenThereIsNoInstance(t *testing.T) {
 			}
 		}
 		made := r.cfg.New
-		r.cfg.Make = func(id string) (Entity[*Context, int, int], error) {
+		r.cfg.TryNew = func(id string) (Entity[*Context, int, int], error) {
 			if id == "refused" {
 				return nil, errors.New("refused")
 			}
@@ -365,7 +365,7 @@ func TestDismissKnowsWhenThereIsNoInstance(t *testing.T) {
 		deliver(t, s, "panics", ask(-1, 3), ask(1, 4))
 		synctest.Wait()
 		expect("in the pause after a panic", "panics", false)
-		r.cfg.Make = func(id string) (Entity[*Context, int, int], error) {
+		r.cfg.TryNew = func(id string) (Entity[*Context, int, int], error) {
 			return &lapsing{script{r: r, id: id, do: func(_ *script, ctx *Context, _ int) (int, error) {
 				ctx.Passivate()
 				return 0, nil

@@ -459,8 +459,8 @@ func (r *runner[C, Req, Resp]) create() error {
 }
 
 func (r *runner[C, Req, Resp]) newEntity() (Entity[C, Req, Resp], error) {
-	if make := r.shard.host.cfg.Make; make != nil {
-		return make(r.in.id)
+	if tryNew := r.shard.host.cfg.TryNew; tryNew != nil {
+		return tryNew(r.in.id)
 	}
 	return r.shard.host.cfg.New(r.in.id), nil
 }

@@ -272,7 +272,7 @@ func (s *Shard[C, Req, Resp]) Ensure(id string) (starts bool) {
 
 // Dismiss ends the instance of id in an orderly way, after the batch that it is handling,
 // and reports whether an instance still exists. It does not wait: the caller repeats it.
-// Messages that wait for an instance which Config.Make refuses are no instance: if Make
+// Messages that wait for an instance which Config.TryNew refuses are no instance: if TryNew
 // refused before the call, false means that none will begin.
 func (s *Shard[C, Req, Resp]) Dismiss(id string) (there bool) {
 	s.mu.Lock()

@@ -23,9 +23,9 @@ type Spec[C, Req, Resp any] struct {
 	// codecs that need no copy; nil means that the codec decodes.
 	OwnRequest  func(payload []byte) Req
 	OwnResponse func(payload []byte) Resp
-	// New, Make, Control and Context are those of activation.Config.
+	// New, TryNew, Control and Context are those of activation.Config.
 	New     func(id string) activation.Entity[C, Req, Resp]
-	Make    func(id string) (activation.Entity[C, Req, Resp], error)
+	TryNew  func(id string) (activation.Entity[C, Req, Resp], error)
 	Control func(Req) bool
 	Context func() (C, *activation.Context)
 }
@@ -90,7 +90,7 @@ func (t *Typed[C, Req, Resp]) closeHost() hosting { return asHosting(t.host.Swap
 func (t *Typed[C, Req, Resp]) openHost(inc *Incarnation) {
 	t.host.Store(activation.NewHost(activation.Config[C, Req, Resp]{
 		Type: t.Name, Node: inc.Self, Shards: t.Extract.Shards, Context: t.spec.Context,
-		New: t.spec.New, Make: t.spec.Make,
+		New: t.spec.New, TryNew: t.spec.TryNew,
 		Alive: inc.leaseValid, Replies: &replies[C, Req, Resp]{t, inc}, Confirm: t.confirmer(inc),
 		Control: t.spec.Control, Supervision: t.Supervision,
 		Passivation: t.Passivation, Limit: &t.limit, StopTimeout: t.StopTimeout,
