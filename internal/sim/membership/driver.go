@@ -256,10 +256,6 @@ func (d *Driver) ReleaseLease() { d.lease.endHold() }
 // way.
 func (d *Driver) LeaseValid() bool { return d.lease.isValid() }
 
-// LeaseAnnounced reports whether the layers above were notified that the lease is valid, and no
-// abandonment is under way.
-func (d *Driver) LeaseAnnounced() bool { return d.lease.announced && d.lease.holds == 0 }
-
 // LeaseLapsed reports whether the lease has expired, and the layers above were not notified yet.
 func (d *Driver) LeaseLapsed() bool { return d.lease.hasLapsed() }
 

@@ -14,9 +14,6 @@ type corruptor struct{ run *run.Run }
 // corruptOne of so many frames is damaged.
 const corruptOne = 300
 
-// Flipper is a message that can change on the way without notice.
-type Flipper interface{ Flip() any }
-
 // damages reports whether a frame arrives damaged, and is found to be.
 func (k corruptor) damages(f *Frame, from gossip.NodeID, to string) bool {
 	r := k.run

@@ -17,7 +17,8 @@ type pathFrame struct {
 
 func (f *pathFrame) ofType() int { return f.typ }
 
-// Flip returns the frame with another number of its message.
+// Flip returns the frame with another number of its message, as a receiver without checksums
+// would take a damaged one.
 func (f *pathFrame) Flip() any {
 	if f.Msg == nil {
 		return f
