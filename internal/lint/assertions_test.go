@@ -112,8 +112,16 @@ func mentionsEnabled(cond ast.Expr) bool {
 
 // methodName returns Type.method, or the name of a function.
 func methodName(fn *ast.FuncDecl) string {
+	if typ := receiverType(fn); typ != nil {
+		return typ.Name + "." + fn.Name.Name
+	}
+	return fn.Name.Name
+}
+
+// receiverType returns the name of the type that has a method, nil for a function.
+func receiverType(fn *ast.FuncDecl) *ast.Ident {
 	if fn.Recv == nil {
-		return fn.Name.Name
+		return nil
 	}
 	typ := fn.Recv.List[0].Type
 	for {
@@ -122,10 +130,12 @@ func methodName(fn *ast.FuncDecl) string {
 			typ = x.X
 		case *ast.IndexExpr:
 			typ = x.X
+		case *ast.IndexListExpr:
+			typ = x.X
 		case *ast.Ident:
-			return x.Name + "." + fn.Name.Name
+			return x
 		default:
-			return fn.Name.Name
+			return nil
 		}
 	}
 }

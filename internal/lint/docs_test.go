@@ -54,22 +54,6 @@ func blockCommented(d *ast.GenDecl) bool {
 }
 
 func receiverExported(fn *ast.FuncDecl) bool {
-	if fn.Recv == nil {
-		return true
-	}
-	typ := fn.Recv.List[0].Type
-	for {
-		switch x := typ.(type) {
-		case *ast.StarExpr:
-			typ = x.X
-		case *ast.IndexExpr:
-			typ = x.X
-		case *ast.IndexListExpr:
-			typ = x.X
-		case *ast.Ident:
-			return x.IsExported()
-		default:
-			return true
-		}
-	}
+	typ := receiverType(fn)
+	return typ == nil || typ.IsExported()
 }

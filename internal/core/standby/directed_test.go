@@ -46,19 +46,25 @@ func (w *world) succeed(to gossip.NodeID) {
 	w.home(0, to)
 }
 
+// unannounced returns a world at rest in which no announcement of the owner reaches the present
+// holders, and these.
+func unannounced() (w *world, former []gossip.NodeID) {
+	w = still()
+	former = slices.Clone(w.owner().layout.Members)
+	w.block = func(from, to gossip.NodeID, m Message) bool {
+		_, news := m.(Announce)
+		return news && from == former[0] && slices.Contains(former, to)
+	}
+	return w, former
+}
+
 // The former holders do not receive the new layout, and are the first to answer the
 // next owner: it must not believe them. So the layout may not be active before they
 // have received it.
 func TestFormerHoldersMustKnow(t *testing.T) { checkSound(t, formerHoldersUnaware()) }
 
 func formerHoldersUnaware() *world {
-	w := still()
-	o := w.owner()
-	former := slices.Clone(o.layout.Members)
-	w.block = func(from, to gossip.NodeID, m Message) bool {
-		_, news := m.(Announce)
-		return news && from == former[0] && slices.Contains(former, to)
-	}
+	w, former := unannounced()
 	newcomer := w.grow(former)
 	w.run(100 * time.Millisecond)
 	// From now on the newcomer alone keeps up with the home.
@@ -81,13 +87,8 @@ func formerHoldersUnaware() *world {
 func TestBothLayoutsMustKeep(t *testing.T) { checkSound(t, newLayoutBehind()) }
 
 func newLayoutBehind() *world {
-	w := still()
+	w, former := unannounced()
 	o := w.owner()
-	former := slices.Clone(o.layout.Members)
-	w.block = func(from, to gossip.NodeID, m Message) bool {
-		_, news := m.(Announce)
-		return news && from == former[0] && slices.Contains(former, to)
-	}
 	w.grow(former)
 	w.run(100 * time.Millisecond)
 	next := slices.Clone(o.next.Members)
