@@ -174,7 +174,6 @@ func wallFigures() []figure {
 
 // cutTime is from the moment that one is cut off to a view of the others.
 func cutTime(l *lab, n, which int, rules func(one, rest []*proc) []string) time.Duration {
-	l.parted = true // under REJECT both sides continue, as documented
 	ps := l.form(n, gossip.EvidenceFull)
 	pass(time.Second)
 	one, left := ps[which:which+1], without(ps, ps[which:which+1])
