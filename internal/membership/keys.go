@@ -240,7 +240,8 @@ func (k *keyAgreement) countState(s agreement, n int) {
 	}
 }
 
-// compareIDs returns the relation of a member's ids to this node's; the first ones encrypt.
+// compareIDs returns the relation of a member's key ids to this node's. The first id of each
+// is that of the key that encrypts.
 func (k *keyAgreement) compareIDs(from gossip.NodeID, theirs []keyID) agreement {
 	var mine []keyID
 	for _, key := range k.keys() {

@@ -102,6 +102,6 @@ func (m *meeting) outlivesItsSide(side int, residents []resident) bool {
 	return false
 }
 
-// shunMost is how long clusters whose contest has come to nothing ignore each other, at
-// most, in runs as short as these.
+// shunMost bounds how long two clusters ignore each other after a contest without result.
+// The runs are short, and so is the bound.
 const shunMost = 130 * time.Second

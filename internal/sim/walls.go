@@ -62,8 +62,8 @@ func (w *walls) note(slot int, generation uint32) {
 }
 
 // formingGeneration returns the generation of a cluster that is formed on a host.
-// It is the wall clock's, raised above the generation of any host; met has what their
-// processes have met, and all answer.
+// It is the wall clock's, raised above the generation of any host. met has the
+// generations that their processes have met; all processes answer.
 func (w *walls) formingGeneration(slot int, met []uint32) (generation uint32, millisecond uint16) {
 	generation, millisecond = w.readClock(slot)
 	for i := range w.hosts {

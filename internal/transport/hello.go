@@ -19,17 +19,17 @@ import (
 // has the complete rule.
 //
 //	1  the first
-//	2  views tell departures, nodes metadata; frames of replicators tell the sweep of
-//	   forgotten deletions, of keys and of entries, reads compare large values in parts; a
-//	   coordinator may turn a move to another home, a worker that is not to run has an
-//	   error of its own; nodes decline to coordinate a type, and who does not run it is
-//	   passed over when all do; a census tells where states were sent; hosts of a daemon
-//	   tell by which view they are members; a hello carries the process and the number of
-//	   its incarnation; frames, hellos and answers have checksums; views carry the origin of
-//	   files, members compare ids of their SecretKeys; settings of types tell the shapes of
-//	   their messages; raw streams have checksums; pings give joining members the secret of
-//	   the cluster; states travel to a shard's next home, and to standbys, in numbered
-//	   chunks, to a next home with the term in which the shard stopped
+//	2  views carry departures, and nodes carry metadata; frames of replicators carry the
+//	   sweep of forgotten deletions, of keys and of entries; reads compare large values in
+//	   parts; a coordinator may retarget a move, and a worker that must not run has an error
+//	   of its own; nodes decline to coordinate a type, and nodes that do not run it are
+//	   passed over when all decline; a census lists where states were sent; hosts of a
+//	   daemon report by which view they are members; a hello carries the process and the
+//	   number of its incarnation; frames, hellos and answers have checksums; views carry the
+//	   origin of files; members compare ids of their SecretKeys; settings of types carry the
+//	   shapes of their messages; raw streams have checksums; pings give joining members the
+//	   secret of the cluster; states travel to a shard's next home, and to standbys, in
+//	   numbered chunks, to a next home with the term in which the shard stopped
 const wireVersion = 2
 
 // preludeBytes is the fixed start of a hello and of an answer: magic, version and
@@ -202,8 +202,8 @@ func appendAnswer(b []byte, a *answer) []byte {
 	return append(appendPrelude(b, len(body)), body...)
 }
 
-// decodeAnswer decodes the body of an answer, which the answer keeps. Of a version that is
-// not ours only a refusal can be read.
+// decodeAnswer decodes the body of an answer, which the answer keeps. If the version is not
+// ours, it decodes only a refusal.
 func decodeAnswer(version int, body []byte) (*answer, error) {
 	a := &answer{}
 	if len(body) > 0 && verdict(body[0]) == verdictRefused {

@@ -153,7 +153,8 @@ func (d *Departure) addChunk() {
 	d.sender.Add(sp)
 }
 
-// TakeBack returns the chunk of the last Next to the transfer: the connection had no room.
+// TakeBack returns the chunk of the last Next to the transfer. It is called when the
+// connection has no room for the chunk.
 func (d *Departure) TakeBack() { d.sender.TakeBack() }
 
 // OnTooLarge handles that no connection takes the chunk of the last Next: its states are sent in

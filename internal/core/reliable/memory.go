@@ -6,13 +6,14 @@ import "github.com/peerage-go/peerage/internal/assert"
 type Verdict uint8
 
 const (
-	// Run it, and call Ran.
+	// Run means that the message is next. Run it, and call Ran.
 	Run Verdict = iota
-	// Duplicate: it ran before. Confirm it.
+	// Duplicate means that the message ran before. Confirm it.
 	Duplicate
-	// Gap: one before it for the same entity is missing. Refuse it.
+	// Gap means that an earlier message for the same entity is missing. Refuse the copy.
 	Gap
-	// Waiting: it was put aside, and its turn will come. Do not answer.
+	// Waiting means that an earlier copy of the message was set aside and will run in its
+	// turn. Do not reply.
 	Waiting
 )
 

@@ -52,8 +52,8 @@ type why uint8
 const (
 	// whyFence stands for fences, and for all cases without a reason of their own.
 	whyFence why = iota
-	// whyAhead means that a stamp is ahead of the clocks. It was not applied, and does
-	// not count.
+	// whyAhead means that a stamp is ahead of the clocks. The entry was not applied, and
+	// does not count.
 	whyAhead
 	// whyStale means that a newer stamp stands. The entry counts.
 	whyStale

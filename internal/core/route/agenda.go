@@ -1,7 +1,7 @@
 package route
 
-// actionSet is a set of actions that are due. They are performed from the lowest bit up, so Hide is
-// first, and messages leave behind all else that is due.
+// actionSet is a set of due actions. They are performed from the lowest bit up: Hide is first, and
+// messages leave when only Freed is due.
 type actionSet uint16
 
 const (

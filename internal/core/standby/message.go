@@ -35,8 +35,8 @@ type Write struct {
 	Copies []Copy
 }
 
-// Ack answers Write: the holder has all writes of the stream below Next. Full: it has no room,
-// and kept nothing of this one.
+// Ack acknowledges all writes of the stream below Next. Full is set if the holder had no room
+// and stored nothing of this one.
 type Ack struct {
 	Shard        protocol.ShardID
 	Token        protocol.Token

@@ -77,7 +77,7 @@ func (c *campaign) recovery(records []history.Record, i int) []time.Duration {
 	return out
 }
 
-// lookBack is how long before a kill a counter's host is looked for.
+// lookBack is how far before a kill the search for a counter's host begins.
 const lookBack = 3 * time.Second
 
 // during returns the records, sorted by start, that may touch a span: requests last

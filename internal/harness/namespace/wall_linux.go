@@ -116,7 +116,8 @@ func RunApart(ctx context.Context, args []string, network bool, stdout, stderr i
 	return 0, err
 }
 
-// NewWall prepares the namespace. It refuses to work in the one named.
+// NewWall prepares this process's network namespace. It fails if that is the namespace
+// apartFrom, so that it never changes the machine's own.
 func NewWall(ctx context.Context, apartFrom string, places int) (*Wall, error) {
 	if err := apart("net", apartFrom); err != nil {
 		return nil, err

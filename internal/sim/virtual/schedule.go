@@ -58,7 +58,7 @@ func (s *Schedule) At(t Instant, do func()) {
 func (s *Schedule) After(d time.Duration, do func()) { s.At(s.now.Add(d), do) }
 
 // Next runs the earliest event that is not after end, and reports whether there was one. If there
-// was none, it is end then.
+// was none, it moves the time forward to end.
 func (s *Schedule) Next(end Instant) bool {
 	if len(s.heap) == 0 || s.heap[0].at > end {
 		s.now = max(s.now, end)
