@@ -145,7 +145,7 @@ func TestPartOfALargeSetIsSmall(t *testing.T) {
 	}
 }
 
-// A writer that has come far costs no more than others: the grain follows, and sums
+// A writer with many changes costs as much as one with few: the grain follows, and sums
 // of a grain that is too fine for the value are refused.
 func TestGrainIsBounded(t *testing.T) {
 	s := &ORSet[string]{}

@@ -189,7 +189,7 @@ func must(t *testing.T, err error) {
 }
 
 // An entry was deleted by a clock far ahead of this node's, and its tombstone is
-// forgotten here, though not yet by a replica that was busy. What is set now has been
+// forgotten here, though not yet by a replica that was busy. A value that is set now was
 // set after that deletion, and wins over it.
 func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,8 +139,8 @@ func TestReliableSaysThatAnAnswerIsLost(t *testing.T) {
 	})
 }
 
-// TestReliableGivesRoomBack: a message that is over, and of which OnConfirm was told,
-// holds nothing, in messages and in bytes; and a producer that is closed is no more.
+// TestReliableGivesRoomBack: a message that has ended, as OnConfirm reported, takes no room,
+// in messages and in bytes. A closed producer is removed.
 func TestReliableGivesRoomBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		j := newJournal()

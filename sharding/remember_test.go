@@ -322,8 +322,8 @@ func (d *dreams) servedMeanwhile(t *testing.T, ids []string, until time.Time) {
 }
 
 // TestRememberedEntitiesStartInTheirNewShardOnly (A33, akka #22289): after a stop of
-// all, the application maps ids to other shards. What the store keeps under the old
-// shards starts nothing there: each entity runs once, where it belongs, without a
+// all, the application maps ids to other shards. Ids that the store keeps under the old
+// shards start nothing there: each entity runs once, where it belongs, without a
 // message, is remembered there, and forgotten where it was.
 func TestRememberedEntitiesStartInTheirNewShardOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {

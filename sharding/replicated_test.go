@@ -93,8 +93,8 @@ func countUp(ids, senders int, regions func() []*Region[int, heardCount]) *count
 	return l
 }
 
-// once asks for one increment. What the answer shows must not be less than what
-// was acknowledged before.
+// once asks for one increment. The answer must not be lower than one that was acknowledged
+// before.
 func (l *counting) once(r *Region[int, heardCount], id int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

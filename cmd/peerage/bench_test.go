@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/bench"
 )
 
-// Every measure runs, and its row is in the table and in the JSON. What they come
-// to is not the test's business.
+// Every measure runs, and its row is in the table and in the JSON. The test does
+// not judge the figures.
 func TestBenchMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of load; the run without -short plays them")

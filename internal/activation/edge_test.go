@@ -270,7 +270,7 @@ func TestMessagesPutOffTheReceiveTimeoutAlone(t *testing.T) {
 	})
 }
 
-// A shard that stops takes no more timers: it would not come to an end.
+// A shard that stops rejects new timers: its stop would never end.
 func TestTimersSetDuringAStopDoNotHoldItUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t, func(p *script, ctx *Context, _ int) (int, error) {

@@ -48,8 +48,8 @@ func TestAnswersReachTheirOwnCallOnce(t *testing.T) {
 	}
 }
 
-// The loss of a node ends the calls that are there, of all nodes those that are
-// anywhere. What waits in a buffer here goes on.
+// The loss of a node ends the calls that were sent to it, and the loss of all nodes ends the
+// calls that were sent to any. Calls that wait in a buffer here go on.
 func TestALostNodeEndsItsCalls(t *testing.T) {
 	gone := errors.New("gone")
 	var table Calls[string]

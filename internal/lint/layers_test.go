@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// layers says which packages of ours each package may import. What is not named
-// is forbidden; "below" stands for a package's own subpackages.
+// layers says which packages of ours each package may import. A package that is not
+// named is forbidden; "below" stands for a package's own subpackages.
 var layers = []struct {
 	pkg string
 	may []string

@@ -15,7 +15,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// hangs makes the disk of a file answer no more, until the returned function is called.
+// hangs stops the answers of the disk of a file until the returned function is called.
 func hangs(t *testing.T, r *Replicator, d *Durable) (answer func()) {
 	t.Helper()
 	ch := make(chan struct{})

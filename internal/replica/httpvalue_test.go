@@ -93,7 +93,7 @@ func valueOf(t *testing.T, r *Replicator, key string) (page shownPage) {
 	return page
 }
 
-// Of a large value, so much is shown and no more, be it many elements or one.
+// Of a large value only a bounded part is shown, both of many elements and of one.
 func TestHandlerShowsABoundedPartOfALargeValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMesh(t, 1, nil).nodes[1]

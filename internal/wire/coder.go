@@ -137,7 +137,7 @@ func (c *Coder) Bool(p *bool) {
 	*p = c.in.Bool()
 }
 
-// String codes a length and a string of at most most bytes. What it reads is a copy.
+// String codes a length and a string of at most most bytes. Reading copies the bytes.
 func (c *Coder) String(field string, p *string, most int) {
 	if c.writing {
 		c.out = AppendString(c.out, *p)
@@ -155,7 +155,7 @@ func (c *Coder) Text(field string, p *string, most int) {
 	*p = c.in.String(field, most)
 }
 
-// Bytes codes a length and at most most bytes. What it reads aliases the frame.
+// Bytes codes a length and at most most bytes. After reading, *p aliases the frame.
 func (c *Coder) Bytes(field string, p *[]byte, most int) {
 	if c.writing {
 		c.out = AppendBytes(c.out, *p)

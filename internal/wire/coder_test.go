@@ -196,7 +196,7 @@ func TestListsGrowWithTheirElements(t *testing.T) {
 	}
 }
 
-// An older version reads what it knows of a body, and a newer one has defaults for what an
+// An older version reads the fields of a body that it has, and a newer one has defaults for what an
 // older one did not write.
 func TestVersionsOfABody(t *testing.T) {
 	for name, m := range map[string]*versioned{

@@ -38,8 +38,8 @@ func TestWeightedTables(t *testing.T) {
 	}
 }
 
-// Whatever the start, it ends with every region within one shard of its part, and
-// what a round moves lands where the round meant it.
+// From every start, rebalancing ends with each region within one shard of its part, and
+// each shard that a round moves starts on the region that the round chose.
 func TestWeightedConverges(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -169,7 +169,7 @@ func TestTheWindowClimbs(t *testing.T) {
 	}
 }
 
-// A limit that is meant as none costs no more memory than a large one.
+// An unbounded limit costs as much memory as a large one, at most.
 func TestTheSketchIsBounded(t *testing.T) {
 	for _, limit := range []int{sketchLimitMax, math.MaxInt32, math.MaxInt} {
 		s := newSketch(limit)

@@ -104,7 +104,7 @@ func TestAWindowThatGrowsTakesFromMain(t *testing.T) {
 	}
 }
 
-// Whatever happens, window and main have no more than their room, which is the limit.
+// After every operation window and main hold together at most the limit.
 func TestTheRoomIsDivided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, p := tinyCache(rapid.IntRange(1, 20).Draw(t, "limit"), 0.3)

@@ -45,7 +45,7 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
 			term := b.c.Term()
-			b.hear(3, forgedReports(b.head(), last)[name])
+			b.receive(3, forgedReports(b.head(), last)[name])
 			if !b.traced(TraceFar) {
 				t.Error("it is not refused")
 			}
@@ -138,7 +138,7 @@ func TestAttackTokensThatWereNotGivenOut(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
-			b.hear(3, forgedReports(b.head(), protocol.Token{Term: b.c.Term(), Seq: math.MaxUint64})[name])
+			b.receive(3, forgedReports(b.head(), protocol.Token{Term: b.c.Term(), Seq: math.MaxUint64})[name])
 			hold(t, b)
 		})
 	}

@@ -54,7 +54,7 @@ func (b *bench) head() protocol.Head {
 	return protocol.Head{Type: "counter", Term: b.c.term, View: b.epoch}
 }
 
-func (b *bench) hear(from gossip.NodeID, m protocol.Message) *bench {
+func (b *bench) receive(from gossip.NodeID, m protocol.Message) *bench {
 	b.t.Helper()
 	return b.step(Received{From: from, Msg: m})
 }
@@ -64,7 +64,7 @@ func (b *bench) settle(records []protocol.Record, claims map[gossip.NodeID][]pro
 	b.t.Helper()
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: records})
 	for _, m := range b.c.view.Members {
-		b.hear(m.ID, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: claims[m.ID]})
+		b.receive(m.ID, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: claims[m.ID]})
 	}
 	return b
 }
@@ -111,7 +111,7 @@ func (b *bench) traced(kind string) bool {
 
 func (b *bench) ask(from gossip.NodeID, shards ...protocol.ShardID) *bench {
 	b.t.Helper()
-	return b.hear(from, &protocol.GetHome{Head: b.head(), Hosts: true, Shards: shards})
+	return b.receive(from, &protocol.GetHome{Head: b.head(), Hosts: true, Shards: shards})
 }
 
 // started answers every HostShards of the last step.
@@ -125,7 +125,7 @@ func (b *bench) started() *bench {
 				for _, o := range m.Shards {
 					answer.Shards = append(answer.Shards, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 				}
-				b.hear(s.To, answer)
+				b.receive(s.To, answer)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func TestAllocationsTravelInBulk(t *testing.T) {
 				answer.Shards = append(answer.Shards, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 			}
 			bytes += len(protocol.Append(nil, answer))
-			b.hear(b.c.table.shards[m.Shards[0].Shard].home, answer)
+			b.receive(b.c.table.shards[m.Shards[0].Shard].home, answer)
 			said()
 			for _, h := range find[*protocol.Homes](b) {
 				told += len(h.Homes)
@@ -246,12 +246,12 @@ func TestTheCensusServesWhatItsHomeConfirms(t *testing.T) {
 	if told() {
 		t.Errorf("a home that has confirmed nothing is told: %+v", b.did)
 	}
-	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
+	b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
 	if !told() {
 		t.Errorf("the confirmed home is not told: %+v", b.did)
 	}
 	b.none(count[Write], count[*protocol.HostShards])
-	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: tok}}})
+	b.receive(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: tok}}})
 	b.ask(3, 1)
 	if told() {
 		t.Errorf("a home that has stopped is told: %+v", b.did)
@@ -263,7 +263,7 @@ func TestTheCensusDoesNotServeWhatStops(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2, 3)
 	claims := []protocol.Claim{{Shard: 1, Token: protocol.Token{Term: 5, Seq: 2}, State: protocol.ClaimStopping}}
 	b.ask(3, 1)
-	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: claims}).none(count[*protocol.Homes])
+	b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: claims}).none(count[*protocol.Homes])
 }
 
 // Two hosts claim one shard: the higher token wins, and the other host is ordered to stop
@@ -285,7 +285,7 @@ func TestTheHighestClaimWins(t *testing.T) {
 	if o := one[*protocol.HandOff](b); o.Shards[0].Token.Seq != 7 {
 		t.Errorf("told to stop %+v", o.Shards)
 	}
-	b.hear(3, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: protocol.Token{Term: 5, Seq: 7}}}})
+	b.receive(3, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: protocol.Token{Term: 5, Seq: 7}}}})
 	one[*protocol.StoppedAck](b)
 	b.now = b.now.Add(time.Second)
 	b.step(Tick{}).none(count[*protocol.HandOff])
@@ -298,7 +298,7 @@ func TestTheHighestClaimWins(t *testing.T) {
 func TestStoppedOvertakesTheReport(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2)
 	tok := protocol.Token{Term: 5, Seq: 8}
-	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: tok}}})
+	b.receive(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: tok}}})
 	b.settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
 	if w := one[Write](b); w.Records[0].Shard != 1 || !tok.Less(w.Records[0].Token) {
 		t.Errorf("wrote %+v", w.Records)
@@ -398,7 +398,7 @@ func TestMessagesFromALaterViewWait(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	h := b.head()
 	h.View++
-	b.hear(2, &protocol.GetHome{Head: h, Hosts: true, Shards: []protocol.ShardID{1}}).none(count[Write])
+	b.receive(2, &protocol.GetHome{Head: h, Hosts: true, Shards: []protocol.ShardID{1}}).none(count[Write])
 	b.view(1, 2)
 	one[Write](b)
 }
@@ -418,8 +418,8 @@ func TestNoRebalanceAtABadTime(t *testing.T) {
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
 	// 2 could take shards at any time; it is 3 that is new, silent, or not yet there.
 	b.view(1, 2, 3)
-	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
-	b.hear(3, &protocol.Register{Head: b.head(), Hosts: true})
+	b.receive(2, &protocol.Register{Head: b.head(), Hosts: true})
+	b.receive(3, &protocol.Register{Head: b.head(), Hosts: true})
 	member := func(change func(m *gossip.Member)) {
 		b.epoch++
 		v := *b.c.view
@@ -472,7 +472,7 @@ func TestNewShardsGoToTheNewestVersion(t *testing.T) {
 // The OR-sets of regions and proxies travel with the records.
 func TestRegistrationsAreWrittenAlong(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2, 3).settle(nil, nil)
-	b.hear(3, &protocol.Register{Head: b.head(), Hosts: false})
+	b.receive(3, &protocol.Register{Head: b.head(), Hosts: false})
 	b.ask(2, 1)
 	w := one[Write](b)
 	if !slices.Equal(w.Regions, []gossip.NodeID{1, 2}) || !slices.Equal(w.Proxies, []gossip.NodeID{3}) {

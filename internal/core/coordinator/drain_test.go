@@ -9,7 +9,7 @@ import (
 
 func (b *bench) drain(from gossip.NodeID) *bench {
 	b.t.Helper()
-	return b.hear(from, &protocol.Drain{Head: b.head()})
+	return b.receive(from, &protocol.Drain{Head: b.head()})
 }
 
 // settledWithOne is a coordinator alone, which hosts both shards.
@@ -35,7 +35,7 @@ func TestDrainWaitsForWhoMayTakeShards(t *testing.T) {
 	v.Members = append(v.Members[:1:1], gossip.Member{Node: gossip.Node{ID: 2}, Status: gossip.Joining})
 	b.step(ViewChanged{View: &v}).drain(1).none(count[*protocol.Drained])
 	b.view(1, 2).drain(1).none(count[*protocol.Drained])
-	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Drained])
+	b.receive(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Drained])
 	if begins := find[*protocol.Begin](b); len(begins) == 0 {
 		t.Errorf("the shards do not move to the new member: %+v", b.did)
 	}
@@ -47,12 +47,12 @@ func TestDrainAsksWhoHasNotSaid(t *testing.T) {
 	b := settledWithOne(t)
 	b.view(1, 2).drain(1).none(count[*protocol.Drained])
 	one[*protocol.CensusRequest](b)
-	b.hear(2, &protocol.CensusReport{Head: b.head()})
+	b.receive(2, &protocol.CensusReport{Head: b.head()})
 	one[*protocol.Drained](b)
 
 	b = settledWithOne(t)
 	b.view(1, 2).drain(1)
-	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 3}})
+	b.receive(2, &protocol.Register{Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 3}})
 	one[*protocol.Drained](b)
 }
 

@@ -33,7 +33,7 @@ func TestWhatWaitedForTheViewIsTakenInOnce(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	h := b.head()
 	h.View++
-	b.hear(2, &protocol.Register{Head: h, Hosts: true}).none(count[*protocol.RegisterAck])
+	b.receive(2, &protocol.Register{Head: h, Hosts: true}).none(count[*protocol.RegisterAck])
 	b.view(1, 2)
 	one[*protocol.RegisterAck](b)
 	b.view(1, 2).none(count[*protocol.RegisterAck])
@@ -45,7 +45,7 @@ func TestWhatWaitsForTheViewIsBounded(t *testing.T) {
 	h := b.head()
 	h.View++
 	for range heldMax + 1 {
-		b.hear(2, &protocol.Seen{Head: h})
+		b.receive(2, &protocol.Seen{Head: h})
 	}
 	if len(b.c.held) != heldMax {
 		t.Errorf("holds %d messages, want %d", len(b.c.held), heldMax)
@@ -57,7 +57,7 @@ func TestWhatWaitsForTheViewIsBounded(t *testing.T) {
 func TestAnEarlierPromiseIsRepeatedAsItWas(t *testing.T) {
 	b := newBench(t, Config{Shards: 4, DeclinedIn: gossip.FirstEpoch(3) + 1}, 1, 2)
 	for range 2 {
-		b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+		b.receive(2, &protocol.Register{Head: b.head(), Hosts: true})
 		if m := one[*protocol.Declined](b); !m.Missing || m.Unbound || m.View != b.epoch {
 			t.Errorf("declines with %+v", m)
 		}
@@ -107,7 +107,7 @@ func TestAnOvertakenOfficeBeginsAnewInALaterView(t *testing.T) {
 func TestARefusalEndsTheTerm(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	h := b.head()
-	b.hear(2, &protocol.Refused{Head: h})
+	b.receive(2, &protocol.Refused{Head: h})
 	if b.c.Term() == 0 {
 		t.Error("out of office by its own term")
 	}
@@ -115,7 +115,7 @@ func TestARefusalEndsTheTerm(t *testing.T) {
 	b.view(1, 2)
 	h = b.head()
 	h.Term = b.epoch
-	if b.hear(2, &protocol.Refused{Head: h}); b.c.Term() == was {
+	if b.receive(2, &protocol.Refused{Head: h}); b.c.Term() == was {
 		t.Error("in office although another is obeyed")
 	}
 }
@@ -130,7 +130,7 @@ func TestWhoRegistersIsToldWhatItMayNotKnow(t *testing.T) {
 		if told {
 			h.Term = 0
 		}
-		b.hear(2, &protocol.Register{Head: h, Hosts: true})
+		b.receive(2, &protocol.Register{Head: h, Hosts: true})
 		if one[*protocol.RegisterAck](b); count[*protocol.Homes](b) > 0 != told {
 			t.Errorf("told: %v, want %v", !told, told)
 		}
@@ -153,7 +153,7 @@ func TestAnAnswerIsASignOfLife(t *testing.T) {
 		if !b.c.members.isSilent(2) {
 			t.Fatalf("%s: not silent after three questions", name)
 		}
-		if b.hear(2, answer(b)); b.c.members.isSilent(2) {
+		if b.receive(2, answer(b)); b.c.members.isSilent(2) {
 			t.Errorf("%s: silent although it has answered", name)
 		}
 	}

@@ -32,7 +32,7 @@ func join(m gossip.Member) func(*gossip.View) {
 
 func (b *bench) registersAs(from gossip.NodeID, hosts bool) *bench {
 	b.t.Helper()
-	return b.hear(from, &protocol.Register{Head: b.head(), Hosts: hosts, Settings: protocol.Settings{Role: b.c.cfg.Role}})
+	return b.receive(from, &protocol.Register{Head: b.head(), Hosts: hosts, Settings: protocol.Settings{Role: b.c.cfg.Role}})
 }
 
 // filled is a coordinator of role back, alone, with all shards at home.
@@ -40,8 +40,8 @@ func filled(t *testing.T, cfg Config) *bench {
 	cfg.Role = back
 	b := newBench(t, cfg)
 	b.mixed(nil, 1).step(ReadDone{ID: b.c.census.readID, Result: OK})
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back}})
-	b.hear(1, &protocol.GetHome{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back}, Shards: all(cfg.Shards)})
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back}})
+	b.receive(1, &protocol.GetHome{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back}, Shards: all(cfg.Shards)})
 	return b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
 }
 
@@ -50,7 +50,7 @@ func filled(t *testing.T, cfg Config) *bench {
 func TestADrainWaitsForTheCensus(t *testing.T) {
 	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 2}, 1, 2, 3)
-	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+	b.receive(2, &protocol.Register{Head: b.head(), Hosts: true})
 	// All are asked already what they are.
 	b.drain(2).none(count[*protocol.Drained], count[*protocol.CensusRequest])
 	b.step(Rebalance{}).none(count[*protocol.Drained])
@@ -105,7 +105,7 @@ func TestOthersDoNotHoldARebalanceUp(t *testing.T) {
 		} else if other.m.HasRole(back) {
 			// Registered once and refused since, it takes nothing.
 			b.registersAs(3, true)
-			b.hear(3, &protocol.Register{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back, Shards: 9}})
+			b.receive(3, &protocol.Register{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back, Shards: 9}})
 		}
 		if b.step(Rebalance{}); count[*protocol.Begin](b) == 0 {
 			t.Errorf("%s: moves nothing", name)
@@ -162,7 +162,7 @@ func TestAShardThatStartsAtANodeThatDrainsMoves(t *testing.T) {
 		t.Fatalf("shard 0 is %v", b.c.table.shards[0].phase)
 	}
 	answer := &protocol.ShardsHosted{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: order.Shards[0].Token}}}
-	if b.hear(1, answer); b.c.table.shards[1].phase != closing {
+	if b.receive(1, answer); b.c.table.shards[1].phase != closing {
 		t.Errorf("shard 1 is %v", b.c.table.shards[1].phase)
 	}
 }
@@ -172,7 +172,7 @@ func TestAShardThatStartsAtANodeThatDrainsMoves(t *testing.T) {
 func TestAStateThatWaitsKeepsItsNode(t *testing.T) {
 	b, tok, to := handedOff(t)
 	stranger := gossip.NodeID(7 - to)
-	b.hear(stranger, &protocol.CensusReport{
+	b.receive(stranger, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
 	})
@@ -204,12 +204,12 @@ func TestWhoIsRefusedHoldsNoOtherDrainUp(t *testing.T) {
 	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
 	b := newBench(t, Config{Shards: 2}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
-	b.hear(2, &protocol.CensusReport{
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(2, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 0, Token: tok(1), State: protocol.ClaimHosted}},
 	})
-	b.hear(3, &protocol.CensusReport{
+	b.receive(3, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Shard: 1, Token: tok(2), State: protocol.ClaimHosted}},
 	})
 	if m := one[*protocol.Drained](b.drain(2)); m.Left != 1 {
@@ -225,7 +225,7 @@ func TestWhoIsRefusedHoldsNoOtherDrainUp(t *testing.T) {
 func TestAPreferenceIsNoState(t *testing.T) {
 	b, tok, to, _ := leaver(t)
 	stranger := gossip.NodeID(7 - to)
-	b.hear(stranger, &protocol.CensusReport{
+	b.receive(stranger, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
 	})
@@ -264,8 +264,8 @@ func TestADrainWaitsForTheSilent(t *testing.T) {
 // where it runs without need.
 func TestNothingIsRebalancedBesideForeignShards(t *testing.T) {
 	b := settledWithOne(t)
-	b.view(1, 2, 3).hear(2, &protocol.Register{Head: b.head(), Hosts: true})
-	b.hear(3, &protocol.CensusReport{
+	b.view(1, 2, 3).receive(2, &protocol.Register{Head: b.head(), Hosts: true})
+	b.receive(3, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 6, Token: protocol.Token{Term: 1, Seq: 1}, State: protocol.ClaimHosted}},
 	})

@@ -17,7 +17,7 @@ func TestTokensAreNotRenewedAtAHomeThatDrains(t *testing.T) {
 	for range 20 {
 		begins := find[*protocol.Begin](b)
 		for _, m := range begins {
-			b.hear(1, &protocol.BeginAck{Head: b.head(), Shards: m.Shards})
+			b.receive(1, &protocol.BeginAck{Head: b.head(), Shards: m.Shards})
 		}
 		if len(begins) == 0 {
 			return

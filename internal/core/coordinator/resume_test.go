@@ -22,14 +22,14 @@ func takeOver(t *testing.T, f found) *bench {
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: f.stored})
 	for n, tok := range f.stops {
-		b.hear(n, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+		b.receive(n, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
 	}
 	for _, m := range b.c.view.Members {
 		r := &protocol.CensusReport{Head: b.head(), Hosts: true}
 		if h, ok := f.held[m.ID]; ok {
 			r.Held = []protocol.Held{h}
 		}
-		b.hear(m.ID, r)
+		b.receive(m.ID, r)
 	}
 	return b
 }
@@ -127,10 +127,10 @@ func TestTheFormerHomeKeepsTheState(t *testing.T) {
 	}
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: f.stored})
-	b.hear(2, &protocol.Drain{Head: b.head()})
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
-	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
-	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{f.held[2]}})
+	b.receive(2, &protocol.Drain{Head: b.head()})
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{f.held[2]}})
 	order := one[*protocol.HandOff](b)
 	o := order.Shards[0]
 	if o.To != 1 && o.To != 3 || o.Token != tok {
@@ -153,9 +153,9 @@ func TestAStateIsResumedWhereItWasKeptIfAllDrain(t *testing.T) {
 	for n := gossip.NodeID(1); n <= 3; n++ {
 		b.drain(n)
 	}
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
-	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
-	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 2, Term: tok.Term}}})
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 2, Term: tok.Term}}})
 	w := one[Write](b)
 	if r := w.Records[0]; r.Home != 2 || r.From != 2 {
 		t.Fatalf("written %+v", r)
@@ -184,9 +184,9 @@ func TestAStateIsResumedWhereItWasToBeTaken(t *testing.T) {
 			{Home: 3, From: from, Token: tok(8), State: protocol.Allocated},
 		}})
 		b.drain(2)
-		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
-		b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
-		b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok(5), From: 2, Term: gossip.FirstEpoch(3)}}})
+		b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.receive(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok(5), From: 2, Term: gossip.FirstEpoch(3)}}})
 		if r := one[Write](b).Records[0]; (r.Home == 3 && r.From == 2) != want {
 			t.Errorf("to be taken from %v: written %+v", from, r)
 		}
@@ -199,10 +199,10 @@ func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
 	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
-	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
-	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Token: tok, State: protocol.ClaimStopping, To: 3}}})
-	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Token: tok, State: protocol.ClaimStopping, To: 3}}})
+	b.receive(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
 	if r := one[Write](b).Records[0]; r.Home != 3 || r.From != 2 {
 		t.Errorf("written %+v", r)
 	}
@@ -217,11 +217,11 @@ func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 	home := b.c.table.shards[0].home
 	b.drain(home)
 	for _, n := range []gossip.NodeID{1, 2, 3} {
-		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].move}}})
+		b.receive(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].move}}})
 	}
 	target := one[*protocol.HandOff](b).Shards[0].To
 	b.step(Silent{Nodes: []gossip.NodeID{target}})
-	b.hear(home, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].token}}})
+	b.receive(home, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].token}}})
 	if r := one[Write](b).Records[0]; r.Home != target || r.From != home {
 		t.Errorf("from %v to %v: written %+v", home, target, r)
 	}
@@ -237,9 +237,9 @@ func TestAnOldStateStaysDeadIfTheRecordsLeft(t *testing.T) {
 	for _, stays := range []bool{true, false} {
 		b := newBench(t, Config{Shards: 1}, 2, 1, 3).view(1, 2)
 		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 1, Token: tok, State: protocol.Allocated}}})
-		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 1, To: 2, Term: tok.Term}}})
+		b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 1, To: 2, Term: tok.Term}}})
 		if stays {
-			b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true})
+			b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true})
 		} else {
 			b.view(1)
 		}

@@ -44,7 +44,7 @@ func TestAMoveClosesTheRoutesOfWhoHasNotRegistered(t *testing.T) {
 		if n == 2 {
 			r.Claims = []protocol.Claim{{Token: tok}}
 		}
-		b.hear(n, r)
+		b.receive(n, r)
 	}
 	b.drain(2)
 	if to := b.beginsTo(); !slices.Equal(to, []gossip.NodeID{1, 2, 3, 4}) {
@@ -76,13 +76,13 @@ func outside(t *testing.T) *bench {
 func (b *bench) role(claims ...protocol.Claim) *bench {
 	b.t.Helper()
 	s := protocol.Settings{Shards: 1, Role: "host"}
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: s})
-	return b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: s, Claims: claims})
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: s})
+	return b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: s, Claims: claims})
 }
 
 func (b *bench) proxy(n gossip.NodeID) *bench {
 	b.t.Helper()
-	return b.hear(n, &protocol.GetHome{Head: b.head(), Settings: protocol.Settings{Shards: 1, Role: "host"}, Shards: []protocol.ShardID{0}})
+	return b.receive(n, &protocol.GetHome{Head: b.head(), Settings: protocol.Settings{Shards: 1, Role: "host"}, Shards: []protocol.ShardID{0}})
 }
 
 // A proxy is told of homes when the records name it, or a successor would not know that

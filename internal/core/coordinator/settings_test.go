@@ -12,7 +12,7 @@ import (
 
 func (b *bench) register(from gossip.NodeID, shards uint32, capacity uint32) *bench {
 	b.t.Helper()
-	return b.hear(from, &protocol.Register{
+	return b.receive(from, &protocol.Register{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: shards, Capacity: capacity},
 	})
 }
@@ -30,7 +30,7 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	if !b.traced(TraceRefused) {
 		t.Error("no trace of it")
 	}
-	b.hear(2, &protocol.GetHome{
+	b.receive(2, &protocol.GetHome{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8}, Shards: all(4),
 	}).none(count[Write])
 	b.ask(1, all(4)...)
@@ -48,8 +48,8 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 func TestNothingIsPlacedBesideForeignShards(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
-	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 4}})
-	b.hear(2, &protocol.CensusReport{
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 4}})
+	b.receive(2, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 6, Token: protocol.Token{Term: 1, Seq: 1}, State: protocol.ClaimHosted}},
 	})
@@ -109,23 +109,23 @@ func (b *bench) declined(ids ...gossip.NodeID) *bench {
 func TestTheRefusedDecline(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 9, 1, 2)
 	b.step(Standing{Refused: true, View: b.epoch})
-	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Declined])
+	b.receive(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Declined])
 	for range 2 {
 		b.view(1, 2).none(count[Read])
-		b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+		b.receive(2, &protocol.Register{Head: b.head(), Hosts: true})
 		if m := one[*protocol.Declined](b); m.View != b.epoch || m.Missing {
 			t.Errorf("declines with %+v", m)
 		}
 		// What is learned in the middle of a view changes nothing in it.
 		b.step(Standing{Refused: false, View: b.epoch}).none(count[Read])
-		b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+		b.receive(2, &protocol.Register{Head: b.head(), Hosts: true})
 		one[*protocol.Declined](b)
 		b.step(Standing{Refused: true, View: b.epoch})
 	}
 	b.step(Standing{View: b.epoch})
 	b.view(1, 2)
 	one[Read](b)
-	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Declined])
+	b.receive(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Declined])
 }
 
 // The next one takes office when all before it have declined in the very view.
@@ -192,7 +192,7 @@ func TestWhoStepsBackSaysSo(t *testing.T) {
 	term := b.c.Term()
 	b.view(8, 1, 2)
 	for _, n := range []gossip.NodeID{8, 2} {
-		b.hear(n, &protocol.Register{Head: b.head(), Hosts: true})
+		b.receive(n, &protocol.Register{Head: b.head(), Hosts: true})
 		one[*protocol.RegisterAck](b)
 	}
 	if term == 0 || b.c.Term() != term {
@@ -211,10 +211,10 @@ func TestWhoStepsBackSaysSo(t *testing.T) {
 	for _, m := range []protocol.Message{
 		&protocol.GetHome{Head: b.head(), Shards: []protocol.ShardID{1}}, &protocol.Drain{Head: b.head()}, &protocol.Stopped{Head: b.head()},
 	} {
-		b.hear(2, m)
+		b.receive(2, m)
 		one[*protocol.Declined](b)
 	}
-	b.hear(2, &protocol.BeginAck{Head: b.head()}).none(count[*protocol.Declined])
+	b.receive(2, &protocol.BeginAck{Head: b.head()}).none(count[*protocol.Declined])
 }
 
 // Where all decline, those do not count that do not run the type.

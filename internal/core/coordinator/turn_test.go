@@ -12,13 +12,13 @@ func (b *bench) stopped(from gossip.NodeID, t protocol.Token, seq uint64) *bench
 	b.t.Helper()
 	h := b.head()
 	h.Seq = seq
-	return b.hear(from, &protocol.Stopped{Head: h, Shards: []protocol.ShardToken{{Token: t}}})
+	return b.receive(from, &protocol.Stopped{Head: h, Shards: []protocol.ShardToken{{Token: t}}})
 }
 
 func (b *bench) begun(m *protocol.Begin, from ...gossip.NodeID) *bench {
 	b.t.Helper()
 	for _, n := range from {
-		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: m.Shards})
+		b.receive(n, &protocol.BeginAck{Head: b.head(), Shards: m.Shards})
 	}
 	return b
 }
@@ -105,7 +105,7 @@ func TestAMoveTurnsBeforeAnythingStops(t *testing.T) {
 }
 
 // The new home dies while the shard stops: its former home, which keeps the state,
-// is told another one. What it said before it heard of that does not count.
+// receives another one. Answers that it sent before it received the change do not count.
 func TestAMoveTurnsWhenItsNewHomeDies(t *testing.T) {
 	b, tok, to := handedOff(t)
 	b.view(1, 2, 7-to)
@@ -153,7 +153,7 @@ func TestResumesAMoveToANodeThatDrains(t *testing.T) {
 		if n == 3 {
 			r.Held = []protocol.Held{{Token: tok, From: 2, Term: tok.Term}}
 		}
-		b.hear(n, r)
+		b.receive(n, r)
 	}
 	if r := one[Write](b).Records[0]; r.Home != 3 || r.From != 2 {
 		t.Errorf("written %+v", r)

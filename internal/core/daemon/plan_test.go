@@ -174,7 +174,7 @@ func (w *world) office(term gossip.Epoch) {
 	}
 }
 
-// deliver lets a write arrive, maybe late. A fenced one is merged all the same, as
+// deliver lets a write arrive, maybe late. A fenced one is merged too, as
 // the replicator does: its stamp orders it.
 func (w *world) deliver() {
 	if len(w.pending) == 0 {

@@ -16,8 +16,8 @@
 //
 // Both homes hold the states, and their region cores track them, until the shard runs under a
 // later token. So a new coordinator can continue a handoff of its predecessor. If the new home
-// dies before it has the states, they go to another one. If it begins to leave, it starts the
-// shard all the same, and hands it off.
+// dies before it has the states, they go to another one. If it begins to leave, it still starts
+// the shard, and hands it off.
 //
 // A state is lost when its shard runs without it. The old home counts states that never
 // arrived as lost when it learns that the shard runs, or when it leaves. The new home counts

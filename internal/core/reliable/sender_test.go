@@ -126,7 +126,7 @@ func TestSilenceIsAnsweredByCopies(t *testing.T) {
 }
 
 // A copy that came and was not handled is sent again after a pause that doubles, up to a
-// bound, and begins anew when the home has handled something. What is behind it waits.
+// bound, and begins anew when the home has handled something. Later messages wait behind it.
 func TestRefusalsPauseTheirEntity(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.Resend = time.Hour })
 	d.offer(1, "a", 1)

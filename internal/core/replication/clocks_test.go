@@ -226,8 +226,8 @@ func centuryFromWriter(t *testing.T) string {
 	return ""
 }
 
-// aloneIn2099: a node alone, whose clock stands in 2099, writes; others come. What it wrote
-// stands, under stamps of the present, and others write over it.
+// aloneIn2099: a node alone, whose clock stands in 2099, writes; other nodes join. Its entries
+// stay, under stamps of the present, and the other nodes write over them.
 func aloneIn2099(t *testing.T) string {
 	w, d := clocked(t, 1, 1, nil)
 	d.ahead[1] = century

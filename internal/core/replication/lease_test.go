@@ -211,8 +211,8 @@ func TestViewThatComesWhileTheLeaseIsAwayCounts(t *testing.T) {
 	}
 }
 
-// A node hears of its lease before it hears of the view in which it votes. What it asked
-// for is not counted over the view before, in which nobody of its role votes any more:
+// A node receives its lease before the view in which it votes. Its requests are not counted
+// over the view before, in which no node of its role votes:
 // two others may be voters by now, and a majority with it (seed 1003612 of the simulator's
 // TestOrderly with several leaves at once).
 func TestALeaseCountsOnlyWithItsView(t *testing.T) {

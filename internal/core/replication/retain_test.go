@@ -368,7 +368,7 @@ func awayTooLong(d *disks, s subject) string {
 	return d.comesTooLate(s)
 }
 
-// A member is in the view, hears what the others hold, and misses a deletion, whose writer
+// A member is in the view, receives the state of the other members, and misses a deletion, whose writer
 // is gone. It stops long after that, and is away while the deletion is forgotten, or for
 // less than the deletion is kept since.
 func (s subject) deletionThatDidNotArrive(t *testing.T) string {

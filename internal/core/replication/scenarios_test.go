@@ -14,9 +14,9 @@ import (
 )
 
 // A40: counters, sets and deletes on both sides of a split, and a member of the larger
-// side dies in the middle of it. What a majority confirmed is there after the heal, no
-// count is lost or doubled beyond what the dead one alone knew, what was removed and
-// deleted stays away, and what the smaller side did is there too.
+// side dies in the middle of it. After the heal all that a majority confirmed is there, no
+// count is lost or doubled beyond those that the dead member alone held, removed elements and
+// deleted keys stay away, and the changes of the smaller side are there too.
 func TestSplitWithAKillInTheMiddle(t *testing.T) {
 	underWay := 0
 	for seed := range uint64(20) {

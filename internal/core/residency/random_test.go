@@ -5,7 +5,7 @@ import "testing"
 // seedsPerSource is the number of seeds that TestEntitiesRunAtTheirHomes plays of each source.
 const seedsPerSource = 100
 
-// TestEntitiesRunAtTheirHomes plays random worlds of each source. Whatever the faults, no entity
+// TestEntitiesRunAtTheirHomes plays random worlds of each source. Under all faults, no entity
 // that has passivated itself starts again in its allocation, starts are bounded, and all workers
 // that run have one number (G11). After the faults each entity that must run does so at its
 // home, and no other entity runs.

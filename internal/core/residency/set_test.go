@@ -284,7 +284,7 @@ func TestTheLastUpdateCounts(t *testing.T) {
 }
 
 // An allocation does not inherit the ids of an earlier one, except updates that wait: other
-// homes may have removed them since. What waits is written, and starts again here.
+// homes may have removed them since. Updates that wait are written, and their ids start again here.
 func TestAnAllocationBeginsWithWhatTheStoreHas(t *testing.T) {
 	r := newSetRig(t, "a", "b")
 	r.NoteLife(3, "c", true)

@@ -352,7 +352,7 @@ func (n *member) apply(f *flight) {
 		w.fence = max(w.fence, a.Term)
 		f.out.State = w.planState()
 	case WritePlan:
-		f.out.OK = a.Term >= w.fence // a fenced write is merged all the same: its stamp orders it
+		f.out.OK = a.Term >= w.fence // a fenced write is merged too: its stamp orders it
 		if a.Plan.Rev.Compare(w.plans.Plan.Rev) > 0 {
 			w.plans.Plan = a.Plan
 		}

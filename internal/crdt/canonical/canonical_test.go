@@ -238,7 +238,8 @@ func FuzzReader(f *testing.F) {
 	for _, b := range [][]byte{AppendUint(nil, 300), AppendInt(nil, -300), AppendStr(nil, "a"), AppendBin(nil, []byte("b")), AppendArrayLen(nil, 20)} {
 		f.Add(b)
 	}
-	// A value that is read whole is written again with no more bytes: in the shortest form.
+	// A value that was read in full takes at most as many bytes when it is written again: the
+	// canonical form is the shortest.
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for name, again := range map[string]func(*Reader) []byte{
 			"uint": func(r *Reader) []byte { return AppendUint(nil, r.Uint()) },

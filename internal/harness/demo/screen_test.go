@@ -63,8 +63,8 @@ func screenOn(out *strings.Builder, live bool, names ...string) *screen {
 	return &screen{out: out, cluster: c, live: live, began: time.Now(), before: map[string]uint64{}, beforeAt: time.Now()}
 }
 
-// On a terminal the table stands below the events: each one erases exactly the lines that are
-// drawn, and no more when it is drawn again.
+// On a terminal the table stands below the events: each event erases exactly the lines that
+// are drawn, and so does the table when it is drawn again.
 func TestEventsPushTheTableDown(t *testing.T) {
 	var out strings.Builder
 	s := screenOn(&out, true, "a", "b")

@@ -29,7 +29,7 @@ func modulePatches(t *testing.T) (root string, patches []*patch) {
 }
 
 // TestEveryPatchStillFits applies all patches to the sources as they are, and compiles the
-// result and the tests that plant. A rename that a patch does not know breaks here.
+// result and the tests that plant. A rename that a patch does not follow breaks here.
 func TestEveryPatchStillFits(t *testing.T) {
 	root, patches := modulePatches(t)
 	sources, err := applyAll(root, patches)
