@@ -20,9 +20,16 @@ const (
 	allocBytesBeside  = 64 << 10
 )
 
+// T is the part of a *testing.T that the checks use.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // Check checks that the samples cover the kinds of s and survive their frames, and that s
 // rejects what is no frame: each part of one, one with a byte too many, and unknown kinds.
-func Check[M any](t *testing.T, s *wire.Messages[M], samples []M) {
+func Check[M any](t T, s *wire.Messages[M], samples []M) {
 	t.Helper()
 	covered := map[byte]bool{}
 	for _, m := range samples {
@@ -44,7 +51,7 @@ func Check[M any](t *testing.T, s *wire.Messages[M], samples []M) {
 	}
 }
 
-func checkUnknown[M any](t *testing.T, s *wire.Messages[M], kind byte) {
+func checkUnknown[M any](t T, s *wire.Messages[M], kind byte) {
 	t.Helper()
 	var limit *wire.LimitError
 	_, err := s.Decode(append([]byte{kind}, make([]byte, 64)...))
@@ -53,7 +60,7 @@ func checkUnknown[M any](t *testing.T, s *wire.Messages[M], kind byte) {
 	}
 }
 
-func checkFrame[M any](t *testing.T, s *wire.Messages[M], m M) {
+func checkFrame[M any](t T, s *wire.Messages[M], m M) {
 	t.Helper()
 	frame := s.Append(nil, m)
 	if got, err := s.Decode(frame); err != nil || !reflect.DeepEqual(got, m) {
@@ -73,7 +80,7 @@ func checkFrame[M any](t *testing.T, s *wire.Messages[M], m M) {
 }
 
 // checkCorrupted checks frames with one wrong byte.
-func checkCorrupted[M any](t *testing.T, s *wire.Messages[M], m M) {
+func checkCorrupted[M any](t T, s *wire.Messages[M], m M) {
 	t.Helper()
 	frame := s.Append(nil, m)
 	for i, was := range frame {
@@ -88,7 +95,7 @@ func checkCorrupted[M any](t *testing.T, s *wire.Messages[M], m M) {
 }
 
 // checkAgain checks that a decoded message survives its own frame.
-func checkAgain[M any](t *testing.T, s *wire.Messages[M], m M) {
+func checkAgain[M any](t T, s *wire.Messages[M], m M) {
 	t.Helper()
 	if again, err := s.Decode(s.Append(nil, m)); err != nil || !reflect.DeepEqual(again, m) {
 		t.Fatalf("%+v comes back as %+v, %v", m, again, err)
@@ -97,7 +104,7 @@ func checkAgain[M any](t *testing.T, s *wire.Messages[M], m M) {
 
 // Golden compares the frames of the samples with a digest: the frames of one wire version
 // never change.
-func Golden[M any](t *testing.T, s *wire.Messages[M], samples []M, was string) {
+func Golden[M any](t T, s *wire.Messages[M], samples []M, was string) {
 	t.Helper()
 	h := sha256.New()
 	for _, m := range samples {
