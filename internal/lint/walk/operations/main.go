@@ -103,7 +103,7 @@ func (c *cluster) joinNode(ctx context.Context, cfg peerage.Config) (*peerage.No
 		},
 	})
 	if err != nil {
-		return nil, nil, err
+		return node, nil, err // closeNodes ends it
 	}
 	return node, region, node.WaitReady(ctx)
 }
