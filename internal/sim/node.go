@@ -185,6 +185,7 @@ func (n *node) Removed(why gossip.Removed) {
 		return
 	}
 	n.p.Event("removed", uint64(why.Epoch), func() string { return why.Reason })
+	n.member.WithdrawLease()
 	n.member.Abandon()
 	n.p.Remove()
 	n.outranked = why.Outranked

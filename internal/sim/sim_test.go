@@ -243,3 +243,11 @@ func TestALateGrantDoesNotMoveTheWindow(t *testing.T) {
 		t.Fatal(r.Failure)
 	}
 }
+
+// The cluster of a node yields in the step in which the core renews its lease. The node hosts
+// nothing and ends in that step, so its lease must be withdrawn there.
+func TestANodeThatEndsInAStepKeepsNoLease(t *testing.T) {
+	if r := Run(Config{Seed: 101_383}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

@@ -245,6 +245,16 @@ func (d *Driver) regroup() {
 	}
 }
 
+// WithdrawLease ends the lease of an incarnation that the shell ends, as endIncarnation of
+// internal/membership does. An incarnation that the core ends has none.
+func (d *Driver) WithdrawLease() {
+	if d.lease.held == (view.Lease{}) {
+		return
+	}
+	d.lease.setHeld(view.Lease{})
+	d.checkLease()
+}
+
 // HoldLease makes the lease invalid until ReleaseLease.
 func (d *Driver) HoldLease() { d.lease.holds++ }
 
