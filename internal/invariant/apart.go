@@ -23,7 +23,10 @@ import (
 // opponent.
 type contests map[[2]uint64]time.Duration
 
-// noteContests records the contests of a cluster's newest view.
+// noteContests records the contests of v, the newest view of its cluster, and drops those that
+// have ended: the cluster's own newest view records no contest with the opponent, and the
+// opponent's newest view does not yield. Either view may be the one that ends the contest: an
+// emergency takeover by members that never learned of a yield replaces the view that yields.
 func (c contests) noteContests(at time.Duration, v *gossip.View, newest map[uint64]*gossip.View) {
 	for i := range v.Foreign {
 		key := [2]uint64{v.Cluster, v.Foreign[i].Cluster}
@@ -32,7 +35,7 @@ func (c contests) noteContests(at time.Duration, v *gossip.View, newest map[uint
 		}
 	}
 	for key := range c { // order-free: each is judged by itself
-		if key[0] == v.Cluster && v.Contest(key[1]) == nil && newest[key[1]].Yields() == nil {
+		if newest[key[0]].Contest(key[1]) == nil && newest[key[1]].Yields() == nil {
 			delete(c, key)
 		}
 	}

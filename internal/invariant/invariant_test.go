@@ -107,6 +107,33 @@ func TestAClusterFormedBesideALoneMember(t *testing.T) {
 	want(t, h.Resumed(time.Minute, 1), "S1")
 }
 
+// TestAContestEndsWithTheViewsThatRecordIt: cluster 1 meets cluster 2, which yields by a view
+// that its node 4 never learns of. The contest is open while 1 records it or 2 yields, and is
+// open no longer once 4 has taken over from the view before the contest.
+func TestAContestEndsWithTheViewsThatRecordIt(t *testing.T) {
+	m := NewMembership()
+	publish := func(at time.Duration, by gossip.NodeID, v *gossip.View, cluster uint64, contests ...gossip.Contest) {
+		v.Cluster, v.Foreign = cluster, contests
+		want(t, m.Published(at, by, v), "")
+	}
+	open := func(at time.Duration, should bool) {
+		t.Helper()
+		if since, is := m.InContest(2, 1); is != should || is && since != time.Second {
+			t.Errorf("after %v: open %v since %v, want %v since a second", at, is, since, should)
+		}
+	}
+	publish(0, 1, viewOf(5, 1, 2), 1)
+	publish(0, 4, viewOf(3, 3, 4), 2)
+	open(0, false)
+	publish(time.Second, 1, viewOf(6, 1, 2), 1, gossip.Contest{Cluster: 2, Verdict: gossip.VerdictStands})
+	open(time.Second, true)
+	publish(2*time.Second, 3, viewOf(4, 3, 4), 2, gossip.Contest{Cluster: 1, Verdict: gossip.VerdictYields})
+	publish(3*time.Second, 1, viewOf(7, 1, 2), 1)
+	open(3*time.Second, true)
+	publish(4*time.Second, 4, viewOf(50, 4), 2)
+	open(4*time.Second, false)
+}
+
 func TestTwoThatActAtOnce(t *testing.T) {
 	m := NewMembership()
 	// Node 1 was left out wrongly and still holds a lease: S6 forbids that, and S1

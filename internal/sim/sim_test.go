@@ -251,3 +251,13 @@ func TestANodeThatEndsInAStepKeepsNoLease(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// Of a cluster of two, the senior one commits a contest and then a yield alone, cut off from
+// the other, and joins the cluster that stands. The other takes over from the view before the
+// contest, and is ready until it meets that cluster itself. Before, that contest, which is
+// in no newest view, counted as open.
+func TestATakeoverUndoesAYieldThatItsMembersNeverSaw(t *testing.T) {
+	if r := Run(Config{Seed: 121_886}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

@@ -36,6 +36,10 @@ import (
 //     standings rise along "yields to", and there is no cycle.
 //   - A cluster that stands over another does not yield to it.
 //
+// A yield binds the members that have learned of it. If all of these have ended, as they
+// should, an emergency takeover by a member that has not replaces the view that yields. That
+// member is in no contest then, until it meets the other cluster itself.
+//
 // A node in a contest is not ready, so an attacker must not be able to keep one open: a
 // contest begins only after a nonce was returned, and ends unfinished after contestFor.
 // Its source is then ignored for a time that doubles.

@@ -431,6 +431,34 @@ func heirDies(w *world) {
 	s.above(w.living()[0].core.View())
 }
 
+// yieldUnseen: the senior one of two yields alone, cut off from the other, and joins the
+// cluster that stands. The other never learns of the yield: it takes over when the end of the
+// first is proven, is in no contest, meets the standing cluster itself, and yields in turn.
+func yieldUnseen(w *world) {
+	s := meetings(w)
+	s.apart()
+	big, two := s.form(1, 3, 100), s.form(101, 2, 5000)
+	senior, other := two[0], two[1]
+	w.run(time.Second)
+	w.cutOff(other)
+	s.blind = func(a, b gossip.NodeID) bool { return a == other || b == other }
+	w.must(10*time.Second, "the senior one has joined the three", func() bool {
+		return w.nodes[senior].down && len(w.nodes[big[0]].core.View().Members) == 4 && len(w.nodes[big[0]].core.View().Foreign) == 0
+	})
+	left := w.nodes[other]
+	w.must(10*time.Second, "the other has taken over", func() bool {
+		v := left.core.View()
+		return len(v.Members) == 1 && len(v.Forks) == 1 && len(v.Foreign) == 0 && w.holds(left)
+	})
+	w.cut = nil
+	s.together()
+	w.must(30*time.Second, "one cluster", func() bool { return s.one(5) })
+	if v := w.living()[0].core.View(); v.Cluster != w.nodes[big[0]].core.View().Cluster {
+		w.fail("three nodes have yielded to two")
+	}
+	s.above(w.living()[0].core.View())
+}
+
 // TestWarnLeavesBoth: with ForeignWarn two clusters stay two.
 func TestWarnLeavesBoth(t *testing.T) {
 	w := newWorld(t)
@@ -497,5 +525,6 @@ func foreignScenarios() []scenario {
 		{"F4 a stranger's word", strangersWord},
 		{"a verdict on another standing", lateVerdict},
 		{"F5 the heir dies", heirDies},
+		{"a yield that one member never saw", yieldUnseen},
 	}
 }
