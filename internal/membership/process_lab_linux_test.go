@@ -315,10 +315,11 @@ func (l *lab) places(n int) (addrs []string, hosts []*netns) {
 	if l.net == nil {
 		return freeAddrs(l.t, n), make([]*netns, n)
 	}
-	if err := l.net.build(n); err != nil {
+	addrs, hosts, err := l.net.places(n)
+	if err != nil {
 		l.t.Fatal(err)
 	}
-	return l.net.addrs, l.net.hosts
+	return addrs, hosts
 }
 
 // onThread runs f on a thread of its own, so that f may change the thread's state; f must

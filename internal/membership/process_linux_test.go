@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -18,14 +19,19 @@ const processesEnv = "PEERAGE_PROCESSES"
 // atOnce is how many scenarios run at a time: they mostly wait.
 const atOnce = 4
 
-// scenario is a sequence of faults for five processes in one view, by seniority.
-// Afterwards the logs are checked for safety at all times.
+// scenario is a sequence of faults for processes in one view, by seniority: five, each on a
+// host of its own, unless hosts says how many share how many hosts. Afterwards the logs are
+// checked for safety at all times.
 type scenario struct {
 	name     string
 	quick    bool
 	evidence gossip.CrashEvidence
+	hosts    shares
 	play     func(l *lab, ps []*proc)
 }
+
+// shares says that processes run perHost to a host.
+type shares struct{ processes, perHost int }
 
 func scenarios() []scenario {
 	all := []scenario{
@@ -48,6 +54,10 @@ func scenarios() []scenario {
 		}},
 		{name: "no datagrams", play: noDatagrams},
 		{name: "a fifth of all packets is lost", play: lossy},
+		{name: "kill the half that shares a host with the leader", hosts: shares{24, 12}, play: func(l *lab, ps []*proc) { hostKilled(l, ps, ps[0].host) }},
+		{name: "kill the half that shares the other host", hosts: shares{24, 12}, play: func(l *lab, ps []*proc) {
+			hostKilled(l, ps, ps[slices.IndexFunc(ps, func(p *proc) bool { return p.host != ps[0].host })].host)
+		}},
 	}
 	for _, d := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 10 * time.Second} {
 		all = append(all,
@@ -78,8 +88,8 @@ func TestProcesses(t *testing.T) {
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			t.Run(s.name, func(t *testing.T) {
-				l := newLab(t, &network{})
-				ps := l.form(5, s.evidence)
+				l := newLab(t, &network{perHost: s.hosts.perHost})
+				ps := l.form(cmp.Or(s.hosts.processes, 5), s.evidence)
 				pass(3 * time.Second) // as in the middle of a life
 				s.play(l, ps)
 			})
@@ -101,6 +111,33 @@ func killed(l *lab, ps, victims []*proc) {
 	ends.Wait()
 	left := without(ps, victims)
 	l.t.Logf("view without the dead after %v", l.settled(left...))
+	for _, p := range victims {
+		left = append(left, l.start(p.host, p.spec))
+	}
+	l.t.Logf("all are back after %v", l.settled(left...))
+}
+
+// hostKilled: all processes of one of two hosts die, half of all. The kernel of that host
+// sends the other one six ICMP errors, then one a second, so most proofs stay weak. Beside the
+// leader the rest is a quorum and continues. Without it the rest waits for those that return.
+func hostKilled(l *lab, ps []*proc, host *netns) {
+	onHost := func(p *proc) bool { return p.host == host }
+	victims := slices.DeleteFunc(slices.Clone(ps), func(p *proc) bool { return !onHost(p) })
+	if 2*len(victims) != len(ps) {
+		l.t.Fatalf("%d of %d share the host", len(victims), len(ps))
+	}
+	if !onHost(ps[0]) {
+		killed(l, ps, victims)
+		return
+	}
+	var ends sync.WaitGroup
+	for _, p := range victims {
+		ends.Go(p.kill)
+	}
+	ends.Wait()
+	left := without(ps, victims)
+	pass(5 * time.Second)
+	l.t.Logf("the rest goes on by proofs alone: %v", settled(left))
 	for _, p := range victims {
 		left = append(left, l.start(p.host, p.spec))
 	}

@@ -11,14 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is a router and as many hosts as nodes, each a network namespace. The
+// network is a router and a host for every perHost nodes, each a network namespace. The
 // namespaces have no name: they live by the descriptors that this process and the
 // nodes hold, so nothing is left over, however the test ends. Addresses are of
 // 198.18.0.0/15, which is set apart for tests, and exist inside only.
 type network struct {
-	router *netns
-	hosts  []*netns
-	addrs  []string
+	// perHost is how many nodes share a host, one if zero.
+	perHost int
+	router  *netns
+	hosts   []*netns
 }
 
 // netns is a network namespace.
@@ -112,6 +113,19 @@ func (ns *netns) close() { _ = unix.Close(ns.fd) }
 // hostIP returns the address of host i.
 func hostIP(i int) string { return fmt.Sprintf("198.18.%d.2", i) }
 
+// places makes the hosts for n nodes, and returns each node's address and host.
+func (w *network) places(n int) (addrs []string, hosts []*netns, err error) {
+	per := max(w.perHost, 1)
+	if err := w.build((n + per - 1) / per); err != nil {
+		return nil, nil, err
+	}
+	for i := range n {
+		addrs = append(addrs, fmt.Sprintf("%s:%d", hostIP(i/per), nodePort+i%per))
+		hosts = append(hosts, w.hosts[i/per])
+	}
+	return addrs, hosts, nil
+}
+
 // build makes a router and n hosts, each behind a cable of its own.
 func (w *network) build(n int) error {
 	var err error
@@ -125,7 +139,6 @@ func (w *network) build(n int) error {
 			return err
 		}
 		w.hosts = append(w.hosts, host)
-		w.addrs = append(w.addrs, fmt.Sprintf("%s:%d", hostIP(i), nodePort))
 		fmt.Fprintf(&plug, "link add v%d type veth peer name eth0 netns %s\n", i, host.path())
 		fmt.Fprintf(&plug, "addr add 198.18.%d.1/24 dev v%d\nlink set v%d up\n", i, i, i)
 	}
