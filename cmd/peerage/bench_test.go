@@ -19,7 +19,7 @@ func TestBenchMeasures(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "bench.json")
 	var out, errs bytes.Buffer
-	args := []string{"bench", "--quick", "--json", file, "--only", "remote-tell,remote-ask,local-tell,local-ask,idle,leave,rebalance,balance,cold-start"}
+	args := []string{"bench", "--quick", "--out", file, "--only", "remote-tell,remote-ask,local-tell,local-ask,idle,leave,rebalance,balance,cold-start"}
 	if code := run(args, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}

@@ -2,24 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
 )
 
-const chaosUsage = `usage: peerage chaos [flags]
-
-Starts node processes on 127.0.0.1 that ask counters on each other, and injects faults,
+const chaosHelp = `Starts node processes on 127.0.0.1 that ask counters on each other, and injects faults,
 one after the other, as a seed decides: SIGKILL, SIGSTOP and SIGCONT, drain, and restart
 at the same address, of one process or of several together.
 
@@ -32,23 +30,27 @@ Each process records every handler run and every request in a file. At the end, 
 records are checked together. With --rolling, each process is replaced by a new one
 instead.
 
-Exit code 0: everything held. 1: it did not. 2: invalid flags, or the run proves
-nothing: it was interrupted, or a fault had no effect.
-
-`
+The verdict is UNKNOWN if the run proves nothing: it was interrupted, or a fault had no
+effect.`
 
 // chaosFlags are the flags of `peerage chaos`.
 type chaosFlags struct {
 	chaos.Config
-	json string
+	out  string
 	keep string
 }
 
-func parseChaos(args []string, stderr io.Writer) (*chaosFlags, error) {
+func (p *program) chaosCommand() *cobra.Command {
 	c := &chaosFlags{}
-	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, chaosUsage); flags.PrintDefaults() }
+	cmd := &cobra.Command{
+		Use: "chaos", Short: "kill, pause, drain and restart node processes, and check their records", Long: chaosHelp, Args: noArguments,
+		RunE: func(*cobra.Command, []string) error { return p.runChaos(c) },
+	}
+	c.register(cmd.Flags())
+	return cmd
+}
+
+func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Rounds, "rounds", 100, "number of faults, one after the other")
 	flags.Uint64Var(&c.Seed, "seed", 0, "selects the faults, their places and durations (0: draw one and print it)")
 	flags.IntVar(&c.Nodes, "nodes", 5, "number of processes")
@@ -63,63 +65,62 @@ func parseChaos(args []string, stderr io.Writer) (*chaosFlags, error) {
 	flags.BoolVar(&c.Enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
 	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely; also "+faults.NetworkKinds+","+faults.MachineKinds)
 	flags.StringVar(&c.ApartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
-	flags.StringVar(&c.json, "json", "", "also write the report to this `file`, in JSON")
+	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
+	// RunApart sets it.
+	_ = flags.MarkHidden("apart-from")
+}
+
+func (p *program) runChaos(c *chaosFlags) error {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1_000_000) + 1
 	}
-	return c, c.Validate()
-}
-
-func runChaos(args []string, stdout, stderr io.Writer) int {
-	cfg, err := parseChaos(args, stderr)
-	if err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(stderr, "peerage chaos:", err)
-		}
-		return exitUsage
+	if err := c.Validate(); err != nil {
+		return usageError(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if (cfg.Cuts() || cfg.Disks()) && cfg.ApartFrom == "" {
-		code, err := namespace.RunApart(ctx, args, cfg.Cuts(), stdout, stderr)
+	if (c.Cuts() || c.Disks()) && c.ApartFrom == "" {
+		code, err := namespace.RunApart(ctx, p.argsAfter("chaos"), c.Cuts(), p.stdout, p.stderr)
 		if err != nil {
-			fmt.Fprintln(stderr, "peerage chaos:", err)
-			return exitUsage
+			return usageError(err)
 		}
-		return code
+		return verdictError(code)
 	}
-	dir := cfg.keep
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "peerage-chaos-"); err != nil {
-			fmt.Fprintln(stderr, "peerage chaos:", err)
-			return exitFailed
-		}
-		defer os.RemoveAll(dir)
-	} else if err := os.Mkdir(dir, 0o777); err != nil {
-		fmt.Fprintln(stderr, "peerage chaos: --keep:", err)
-		return exitUsage
-	}
-	r, err := chaos.Run(ctx, &cfg.Config, dir, stdout)
+	dir, remove, err := c.directory()
 	if err != nil {
-		fmt.Fprintln(stderr, "peerage chaos:", err)
-		return exitFailed
+		return err
 	}
-	r.Print(stdout)
-	if err := r.Save(cfg.json); err != nil {
-		fmt.Fprintln(stderr, "peerage chaos:", err)
-		return exitFailed
+	defer remove()
+	r, err := chaos.Run(ctx, &c.Config, dir, p.text())
+	if err != nil {
+		return err
 	}
-	return chaosExitCode(r.Verdict)
+	r.Print(p.text())
+	if p.json {
+		if err := p.printJSON(r); err != nil {
+			return err
+		}
+	}
+	if err := r.Save(c.out); err != nil {
+		return err
+	}
+	return verdictError(chaosExitCode(r.Verdict))
 }
 
-// chaosExitCode returns the exit code of a verdict, as the usage documents.
+// directory makes the directory of the recorded histories. Remove ends it unless it is kept.
+func (c *chaosFlags) directory() (dir string, remove func(), err error) {
+	if c.keep != "" {
+		if err := os.Mkdir(c.keep, 0o777); err != nil {
+			return "", nil, usageError(fmt.Errorf("--keep: %w", err))
+		}
+		return c.keep, func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "peerage-chaos-")
+	return dir, func() { os.RemoveAll(dir) }, err
+}
+
+// chaosExitCode returns the exit code of a verdict, as the help documents.
 func chaosExitCode(verdict string) int {
 	switch verdict {
 	case chaos.Passed:

@@ -16,7 +16,7 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
 	var out, errs bytes.Buffer
-	if code := run([]string{"chaos", "--nodes", "3", "--rounds", "4", "--seed", "3", "--json", file}, &out, &errs); code != exitOK {
+	if code := run([]string{"chaos", "--nodes", "3", "--rounds", "4", "--seed", "3", "--out", file}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	b, err := os.ReadFile(file)

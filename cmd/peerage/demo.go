@@ -2,31 +2,30 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/peerage-go/peerage/internal/harness/demo"
 )
 
-const demoUsage = `usage: peerage demo [flags]
+const demoHelp = `Starts node processes on 127.0.0.1 that ask counters on each other, kills all processes
+but one with SIGKILL, and shows which process takes each counter over. Prints a verdict:
+PASS if no counter ever had two live instances, every counter answered after the kills,
+and every request is accounted for.`
 
-Starts node processes on 127.0.0.1 that ask counters on each other, kills all processes
-but one with SIGKILL, and shows which process takes each counter over. Prints a verdict.
-Exit code 0 if no counter ever had two live instances, every counter answered after the
-kills, and every request is accounted for.
-
-`
-
-func runDemo(args []string, stdout, stderr io.Writer) int {
+func (p *program) demoCommand() *cobra.Command {
 	var cfg demo.Config
-	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, demoUsage); flags.PrintDefaults() }
+	var keep bool
+	cmd := &cobra.Command{
+		Use: "demo", Short: "start five node processes, kill four, show that the last takes over", Long: demoHelp, Args: noArguments,
+		RunE: func(*cobra.Command, []string) error { return p.runDemo(cfg, keep) },
+	}
+	flags := cmd.Flags()
 	flags.IntVar(&cfg.Nodes, "nodes", 5, "number of processes to start")
 	flags.IntVar(&cfg.Counters, "counters", 64, "number of counters to ask")
 	flags.IntVar(&cfg.Shards, "shards", 64, "number of shards of the counters")
@@ -35,41 +34,39 @@ func runDemo(args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&cfg.Between, "between", 2*time.Second, "time after each kill")
 	flags.BoolVar(&cfg.AtOnce, "at-once", false, "kill all but one at the same instant, not one after another")
 	flags.BoolVar(&cfg.Enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound (300 ms, 500 ms for an emergency takeover)")
-	keep := flags.Bool("keep", false, "keep the recorded histories and print their directory")
-	if err := flags.Parse(args); err != nil {
-		return exitUsage
-	}
+	flags.BoolVar(&keep, "keep", false, "keep the recorded histories and print their directory")
+	return cmd
+}
+
+func (p *program) runDemo(cfg demo.Config, keep bool) error {
 	if err := cfg.Validate(); err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitUsage
+		return usageError(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// However the run hangs, it ends within a minute.
 	ctx, cancel := context.WithTimeout(ctx, 55*time.Second)
 	defer cancel()
-	return demoIn(ctx, cfg, *keep, stdout, stderr)
+	return p.demoIn(ctx, cfg, keep)
 }
 
 // demoIn plays the demo and prints its verdict.
-func demoIn(ctx context.Context, cfg demo.Config, keep bool, stdout, stderr io.Writer) int {
+func (p *program) demoIn(ctx context.Context, cfg demo.Config, keep bool) error {
 	dir, err := os.MkdirTemp("", "peerage-demo-")
 	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitFailed
+		return err
 	}
 	if keep {
-		fmt.Fprintln(stdout, "histories are kept in", dir)
+		fmt.Fprintln(p.text(), "histories are kept in", dir)
 	} else {
 		defer os.RemoveAll(dir)
 	}
-	v, err := demo.Run(ctx, cfg, dir, stdout)
+	v, err := demo.Run(ctx, cfg, dir, p.text())
 	if err != nil {
-		fmt.Fprintln(stderr, "demo:", err)
-		return exitFailed
+		return err
 	}
-	if !v.Print(stdout) {
-		return exitFailed
+	if !v.Print(p.text()) {
+		return verdictError(exitFailed)
 	}
-	return exitOK
+	return nil
 }

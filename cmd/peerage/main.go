@@ -2,77 +2,113 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
+	"strings"
 
-	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/spf13/cobra"
 )
 
-const usage = `usage: peerage <command> [flags]
+const rootHelp = `Peerage is cluster sharding for Go without a database. This program runs nodes that host
+counters, shows what a cluster does, and tests that it keeps its promises.
 
-  demo      start five node processes, kill four, show that the last takes over
-  node      run one node as a server with an HTTP API
-  status    print the state of a node and its cluster
-  drain     hand a node's shards over, and take it out of its cluster
-  bench     measure messages, memory, failover and placement beside raw limits
-  chaos     kill, pause, drain and restart node processes, and check their records
-  sim       run seeds of the simulator
-  version   print the version and the commit of this program
+To begin:  peerage demo`
 
---help after a command describes its flags.
-`
+// helpFooter is part of the help of every command. Lines of flags end at column 80.
+const helpFooter = `{{if .HasAvailableSubCommands}}
+{{range $g := .Groups}}{{.Title}}
+{{range $.Commands}}{{if and (eq .GroupID $g.ID) .IsAvailableCommand}}  {{rpad .Name .NamePadding}} {{.Short}}
+{{end}}{{end}}
+{{end}}Use "{{.CommandPath}} COMMAND --help" for more about a command.
+{{end}}{{if .HasAvailableLocalFlags}}
+Flags:
+{{.LocalFlags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableInheritedFlags}}
+Flags of every command:
+{{.InheritedFlags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}
+{{end}}` + exitTable
+
+// The groups of commands in the help of the program.
+const (
+	groupStart = "start"
+	groupLook  = "look"
+	groupProve = "prove"
+	groupOther = "other"
+)
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
+// run executes a command line and returns the exit code. It writes an error as one line.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, usage)
-		return exitUsage
-	}
-	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
-		"demo": runDemo, "node": runNode, "status": showStatus, "chaos": runChaos, "bench": runBench, "drain": drainNode, "sim": simulate,
-		"version": printVersion,
-	}
-	switch args[0] {
-	case "help", "--help", "-h":
-		fmt.Fprint(stdout, usage)
+	p := &program{args: args, stdout: stdout, stderr: stderr}
+	root := p.rootCommand()
+	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take those of the process
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteC()
+	if err == nil {
 		return exitOK
 	}
-	cmd, ok := commands[args[0]]
-	if !ok {
-		fmt.Fprintf(stderr, "peerage: there is no command %q\n\n%s", args[0], usage)
-		return exitUsage
+	if text := oneLine(err); text != "" {
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), text)
 	}
-	return cmd(args[1:], stdout, stderr)
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return exit.code
+	}
+	return exitFailed
 }
 
-// printVersion prints the version of the module and the commit that this program was built from.
-func printVersion(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 {
-		fmt.Fprintf(stderr, "usage: peerage version\n\nPrints the version of Peerage, the commit that this program was built from, and the\nGo version and platform.\n")
-		if args[0] == "--help" || args[0] == "-h" {
-			return exitOK
-		}
-		return exitUsage
+func (p *program) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use: "peerage", Short: "run, watch and test clusters of Peerage nodes", Long: rootHelp,
+		SilenceUsage: true, SilenceErrors: true, SuggestionsMinimumDistance: 2, Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprint(p.stderr, cmd.UsageString())
+			return &exitError{code: exitUsage}
+		},
 	}
-	info, _ := debug.ReadBuildInfo()
-	fmt.Fprintf(stdout, "peerage %s (%s) %s %s/%s\n", peerage.Version, buildCommit(info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return exitOK
+	root.AddGroup(
+		&cobra.Group{ID: groupStart, Title: "Begin here:"},
+		&cobra.Group{ID: groupLook, Title: "Look at a cluster, and operate it:"},
+		&cobra.Group{ID: groupProve, Title: "Test and measure:"},
+		&cobra.Group{ID: groupOther, Title: "Further commands:"},
+	)
+	root.PersistentFlags().BoolVar(&p.json, "json", false, "print JSON, for programs; keys are in snake_case")
+	root.SetUsageTemplate("Usage: {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND [flags]{{else}}{{.UseLine}}{{end}}\n" + helpFooter)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+	})
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	addGroup(root, groupStart, p.demoCommand(), p.nodeCommand())
+	addGroup(root, groupLook, p.statusCommand(), p.drainCommand())
+	addGroup(root, groupProve, p.chaosCommand(), p.benchCommand(), p.simCommand())
+	addGroup(root, groupOther, p.versionCommand())
+	cobra.EnableCommandSorting = false // the help has them in this order
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Short = "write a script by which bash, zsh, fish or powershell completes commands"
+	}
+	return root
 }
 
-// buildCommit describes the commit that info was built from. The go command records none
-// for go run, for test binaries, and outside a repository.
-func buildCommit(info *debug.BuildInfo) string {
-	commit, modified := harness.Commit(info)
-	switch {
-	case commit == "":
-		return "commit not recorded"
-	case modified:
-		return "commit " + commit + ", with uncommitted changes"
+func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID, c.DisableFlagsInUseLine = group, false
+		root.AddCommand(c)
 	}
-	return "commit " + commit
+}
+
+// noSuchCommand refuses what is no command, and names the nearest ones.
+func noSuchCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see peerage --help"
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return usageError(fmt.Errorf("there is no command %q; %s", args[0], hint))
 }

@@ -44,7 +44,7 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{nil, []string{"usage: peerage"}},
+		{nil, []string{"Usage: peerage"}},
 		{[]string{"dance"}, []string{`no command "dance"`}},
 		{[]string{"demo", "--nodes", "1", "--every", "0s"}, []string{"--nodes is 1", "--every is 0s"}},
 		{[]string{"node", "extra"}, []string{`unexpected argument "extra"`}},
@@ -74,9 +74,49 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 					t.Errorf("does not say %q:\n%s", want, errs.String())
 				}
 			}
-			if n := strings.Count(strings.TrimSpace(errs.String()), "\n"); tc.args != nil && tc.args[0] == "node" && n > 0 {
+			if n := strings.Count(strings.TrimSpace(errs.String()), "\n"); tc.args != nil && n > 0 {
 				t.Errorf("one error takes %d lines:\n%s", n+1, errs.String())
 			}
 		})
+	}
+}
+
+// Each command describes itself, its flags and its exit codes, on standard output.
+func TestHelpExitsWithZero(t *testing.T) {
+	for _, name := range []string{"", "demo", "node", "chaos", "bench", "sim", "status", "drain", "version", "completion"} {
+		var out, errs bytes.Buffer
+		if code := run(append(strings.Fields(name), "--help"), &out, &errs); code != exitOK || errs.Len() > 0 {
+			t.Errorf("%s --help: exit code %d, %s", name, code, errs.String())
+		}
+		for _, want := range []string{"Usage: peerage " + name, "Exit codes:", "--json"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s --help does not say %q:\n%s", name, want, out.String())
+			}
+		}
+		for _, line := range strings.Split(out.String(), "\n") {
+			if len(line) > 90 {
+				t.Errorf("%s --help has a line of %d columns: %s", name, len(line), line)
+			}
+		}
+		for _, hidden := range hiddenFlags {
+			if strings.Contains(out.String(), "--"+hidden+" ") {
+				t.Errorf("%s --help shows --%s, which is for processes that the program starts", name, hidden)
+			}
+		}
+	}
+}
+
+// The page and the help describe the same exit codes.
+func TestExitCodesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/COMMANDS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(exitTable), "\n")[1:]
+	for _, line := range lines {
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if row := "| " + code + " | " + meaning + " |"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/COMMANDS.md has no row %s", row)
+		}
 	}
 }

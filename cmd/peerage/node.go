@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/internal/harness"
@@ -18,43 +16,39 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-const nodeUsage = `usage: peerage node [flags]
-
-Runs one node that hosts counters, as a server: POST /v1/counters/ID/ask and
+const nodeHelp = `Runs one node that hosts counters, as a server: POST /v1/counters/ID/ask and
 /tell with {"n": 3}, GET /healthz, /readyz, /metrics, /status, POST /drain. On
 SIGTERM or Ctrl-C it drains, then ends; a second signal ends it immediately.
+With --json, the log is JSON.
 
 Give all nodes the same list of addresses, at every start:
 
   LIST=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
   peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $LIST
   peerage node --name b --listen 127.0.0.1:7102 --http 127.0.0.1:8102 --join $LIST
-  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST
+  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST`
 
-`
+// hiddenFlags are set by demo, chaos, bench and tests for the processes that they start.
+var hiddenFlags = []string{"until-stdin-closes", "wall-offset", "load-registers", "load-counters", "load-every", "history", "state-bytes"}
 
-// list is a flag that may be given several times, or with commas.
-type list []string
-
-func (l *list) String() string { return strings.Join(*l, ",") }
-
-func (l *list) Set(v string) error {
-	for _, part := range strings.Split(v, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			return errors.New("is empty")
-		} else {
-			*l = append(*l, part)
-		}
+func (p *program) nodeCommand() *cobra.Command {
+	c, untilStdin := &server.Config{Node: peerage.LocalConfig()}, false
+	cmd := &cobra.Command{
+		Use: "node", Short: "run one node as a server with an HTTP API", Long: nodeHelp, Args: noArguments,
+		RunE: func(*cobra.Command, []string) error { return p.runNode(c, untilStdin) },
 	}
-	return nil
+	flags := cmd.Flags()
+	nodeFlags(c, flags)
+	securityFlags(c, flags)
+	flags.BoolVar(&untilStdin, "until-stdin-closes", false, "end when standard input ends; a line like \"wall-offset 24h\" on it sets the wall clock")
+	for _, name := range hiddenFlags {
+		_ = flags.MarkHidden(name) // fails for unknown names only; TestHelp lists the rest
+	}
+	return cmd
 }
 
-// parseNode returns the settings, and whether the node ends with standard input.
-func parseNode(args []string, stderr io.Writer) (c *server.Config, untilStdin bool, err error) {
-	c = &server.Config{Node: peerage.LocalConfig()}
-	flags := flag.NewFlagSet("node", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, nodeUsage); flags.PrintDefaults() }
+// nodeFlags are about the node, its counters and what it prints.
+func nodeFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.StringVar(&c.Node.Name, "name", "", "stable name of the node (default: its address)")
 	flags.StringVar(&c.Node.Cluster, "cluster", "peerage", "name of the cluster; nodes with another name are rejected")
 	flags.StringVar(&c.Node.Listen, "listen", "127.0.0.1:0", "`host:port` for peers; port 0 takes a free one")
@@ -65,7 +59,6 @@ func parseNode(args []string, stderr io.Writer) (c *server.Config, untilStdin bo
 	flags.BoolVar(&c.Node.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
 	flags.IntVar(&c.Node.BootstrapExpect, "bootstrap-expect", 0, "number of contact points that must answer before the lowest of them forms a cluster; default and minimum: more than half of the list; required with names and with one address")
 	flags.BoolVar(&c.Node.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
-	securityFlags(c, flags)
 	flags.IntVar(&c.Shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
 	flags.IntVar(&c.MinMembers, "min-members", 1, "number of nodes required before the first counter is placed")
 	flags.IntVar(&c.Replicas, "replicas", 0, "number of nodes that keep each count, so that it survives kills of less than half of them; equal on all nodes (0: only its home keeps it)")
@@ -74,24 +67,16 @@ func parseNode(args []string, stderr io.Writer) (c *server.Config, untilStdin bo
 	flags.StringVar(&c.Log, "log", "info", "lowest level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.PrintAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
 	flags.DurationVar(&c.PrintStats, "print-stats", 0, "interval of lines of JSON with statistics (0: never)")
-	flags.BoolVar(&untilStdin, "until-stdin-closes", false, "end when standard input ends; a line like \"wall-offset 24h\" on it sets the wall clock")
 	flags.DurationVar(&c.WallAhead, "wall-offset", 0, "how far to set the wall clock of generations and stamps ahead, for tests")
 	flags.StringVar(&c.DataDir, "data-dir", "", "`directory` of this node alone, for the generation and for keys that begin with durable/")
 	flags.IntVar(&c.LoadRegisters, "load-registers", 0, "number of replicated registers to write and read repeatedly; with --data-dir, on disk and with entries")
 	flags.StringVar(&c.History, "history", "", "record every handler run and every request in this new `file`")
 	flags.IntVar(&c.LoadCounters, "load-counters", 0, "number of counters to ask repeatedly")
 	flags.DurationVar(&c.LoadEvery, "load-every", 10*time.Millisecond, "interval of the asks to each of these counters, over all nodes")
-	if err := flags.Parse(args); err != nil {
-		return nil, false, err
-	}
-	if flags.NArg() > 0 {
-		return nil, false, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	return c, untilStdin, nil
 }
 
 // securityFlags are about who may reach the node, and how.
-func securityFlags(c *server.Config, flags *flag.FlagSet) {
+func securityFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.StringVar(&c.Certificates.Cert, "tls-cert", "", "`file` with the node's certificate; with --tls-key and --tls-ca: mutual TLS between nodes")
 	flags.StringVar(&c.Certificates.Key, "tls-key", "", "`file` with the certificate's private key")
 	flags.StringVar(&c.Certificates.CA, "tls-ca", "", "`file` with the authorities whose certificates are accepted")
@@ -102,25 +87,15 @@ func securityFlags(c *server.Config, flags *flag.FlagSet) {
 	flags.BoolVar(&c.InsecureHTTP, "insecure-http", false, "allow --http an address other than loopback; the API has no authentication")
 }
 
-func runNode(args []string, stdout, stderr io.Writer) int {
-	cfg, untilStdin, err := parseNode(args, stderr)
-	if err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(stderr, "peerage node:", err)
-		}
-		return exitUsage
-	}
+func (p *program) runNode(c *server.Config, untilStdin bool) error {
 	ctx, unhook := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer unhook()
-	cfg.Force = func() (context.Context, context.CancelFunc) {
+	c.Force = func() (context.Context, context.CancelFunc) {
 		return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	}
 	if untilStdin {
-		ctx = harness.UntilClosed(ctx, os.Stdin, cfg.Command)
+		ctx = harness.UntilClosed(ctx, os.Stdin, c.Command)
 	}
-	if err := server.Serve(ctx, cfg, stdout, stderr); err != nil {
-		fmt.Fprintln(stderr, "peerage node:", err)
-		return exitFailed
-	}
-	return exitOK
+	c.LogJSON = p.json
+	return server.Serve(ctx, c, p.stdout, p.stderr)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,44 +10,40 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/sharding"
 )
 
-const statusUsage = `usage: peerage status --http host:port [--json]
-
-Prints the state of a node: its view, the leader, its lease, and where shards live.
-
-`
-
-func showStatus(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("status", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, statusUsage); flags.PrintDefaults() }
-	addr := flags.String("http", "127.0.0.1:8101", "`host:port` of the node's HTTP API")
-	raw := flags.Bool("json", false, "print the JSON of the node unchanged")
-	if err := flags.Parse(args); err != nil {
-		return exitUsage
+func (p *program) statusCommand() *cobra.Command {
+	var addr string
+	cmd := &cobra.Command{
+		Use: "status", Short: "print the state of a node and its cluster", Args: noArguments,
+		Long: "Prints the state of a node: its view, the leader, its lease, and where shards live.",
+		RunE: func(*cobra.Command, []string) error { return p.showStatus(addr) },
 	}
+	cmd.Flags().StringVar(&addr, "http", "127.0.0.1:8101", "`host:port` of the node's HTTP API")
+	return cmd
+}
+
+func (p *program) showStatus(addr string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	body, err := harness.Fetch(ctx, http.MethodGet, "http://"+*addr+"/status")
+	body, err := harness.Fetch(ctx, http.MethodGet, "http://"+addr+"/status")
 	if err != nil {
-		fmt.Fprintln(stderr, "peerage status:", err)
-		return exitFailed
-	}
-	if *raw {
-		fmt.Fprintln(stdout, strings.TrimSpace(string(body)))
-		return exitOK
+		return err
 	}
 	var s peerage.Status
 	if err := json.Unmarshal(body, &s); err != nil {
-		fmt.Fprintf(stderr, "peerage status: %s answers, but not like a node: %v\n", *addr, err)
-		return exitFailed
+		return fmt.Errorf("%s answers, but not like a node: %v", addr, err)
 	}
-	printStatus(stdout, &s)
-	return exitOK
+	if p.json {
+		return p.printJSON(s)
+	}
+	printStatus(p.stdout, &s)
+	return nil
 }
 
 func printStatus(w io.Writer, s *peerage.Status) {

@@ -17,7 +17,7 @@ func TestVersionPrintsVersionAndCommit(t *testing.T) {
 	if got := out.String(); !strings.HasPrefix(got, "peerage "+peerage.Version+" (commit ") || strings.Count(got, "\n") != 1 {
 		t.Errorf("printed %q", got)
 	}
-	if code := run([]string{"version", "extra"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "usage: peerage version") {
+	if code := run([]string{"version", "extra"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), `unexpected argument "extra"`) {
 		t.Errorf("an argument: exit code %d, %q", code, errs.String())
 	}
 	for _, tc := range []struct {

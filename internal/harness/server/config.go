@@ -32,6 +32,8 @@ type Config struct {
 	StateBytes int
 	LameDuck   time.Duration
 	Log        string
+	// LogJSON writes each line of the log as JSON.
+	LogJSON bool
 
 	PrintAddresses bool
 	PrintStats     time.Duration

@@ -43,10 +43,7 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	if err := level.UnmarshalText([]byte(cfg.Log)); err != nil {
 		return fmt.Errorf("--log is %q: choose debug, info, warn or error", cfg.Log)
 	}
-	s := &server{
-		cfg: cfg, registry: prometheus.NewRegistry(),
-		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
-	}
+	s := &server{cfg: cfg, registry: prometheus.NewRegistry(), log: newLogger(cfg, stderr, level)}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if cfg.History != "" {
 		if s.history, err = history.Create(cfg.History); err != nil {
@@ -74,6 +71,14 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	}()
 	defer front.Close()
 	return s.serve(ctx, web.Addr().String(), stdout)
+}
+
+func newLogger(cfg *Config, w io.Writer, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.LogJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
 }
 
 func (s *server) start(ctx context.Context, files *peerage.CertificateFiles) error {
