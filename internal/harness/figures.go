@@ -7,29 +7,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/peerage-go/peerage/internal/history"
 )
 
 // Quantiles are of durations, in milliseconds.
 type Quantiles struct {
-	N   int     `json:"n"`
-	P50 float64 `json:"p50_ms"`
-	P90 float64 `json:"p90_ms"`
-	P99 float64 `json:"p99_ms"`
-	Max float64 `json:"max_ms"`
-}
-
-// QuantilesOf returns the quantiles of times, which it sorts.
-func QuantilesOf(times []time.Duration) Quantiles {
-	if len(times) == 0 {
-		return Quantiles{}
-	}
-	slices.Sort(times)
-	f := history.Failover{Times: times}
-	return Quantiles{
-		N: len(times), P50: Milliseconds(f.Percentile(50)), P90: Milliseconds(f.Percentile(90)), P99: Milliseconds(f.Percentile(99)), Max: Milliseconds(f.Percentile(100)),
-	}
+	N     int     `json:"n"`
+	P50   float64 `json:"p50_ms"`
+	P90   float64 `json:"p90_ms"`
+	P99   float64 `json:"p99_ms"`
+	P999  float64 `json:"p99_9_ms"`
+	P9999 float64 `json:"p99_99_ms"`
+	Max   float64 `json:"max_ms"`
 }
 
 // Milliseconds returns a duration in milliseconds.

@@ -70,21 +70,28 @@ func TestDrainAtRefusesAnswersOfOtherPrograms(t *testing.T) {
 }
 
 func TestQuantilesAreOfTheSortedTimes(t *testing.T) {
-	if q := QuantilesOf(nil); q != (Quantiles{}) {
+	if q := HistogramOf(nil).Quantiles(); q != (Quantiles{}) {
 		t.Errorf("of no times: %+v", q)
 	}
-	if q := QuantilesOf([]time.Duration{1500 * time.Microsecond}); q != (Quantiles{1, 1.5, 1.5, 1.5, 1.5}) {
+	if q := HistogramOf([]time.Duration{1500 * time.Microsecond}).Quantiles(); q != (Quantiles{1, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5}) {
 		t.Errorf("of one time: %+v", q)
 	}
 	times := make([]time.Duration, 100)
 	for i := range times {
 		times[i] = time.Duration(100-i) * time.Millisecond
 	}
-	if q := QuantilesOf(times); q != (Quantiles{N: 100, P50: 50, P90: 90, P99: 99, Max: 100}) {
+	if q := HistogramOf(times).Quantiles(); q != (Quantiles{N: 100, P50: 50, P90: 90, P99: 99, P999: 100, P9999: 100, Max: 100}) {
 		t.Errorf("of 1 to 100 ms: %+v", q)
 	}
-	if !slices.IsSorted(times) {
-		t.Error("the times are not sorted")
+	h := HistogramOf(times)
+	h.Record(-time.Second)
+	h.Record(time.Hour)
+	if h.N() != 102 || h.Percentile(0.1) != 0 || h.Percentile(100) != histogramMax {
+		t.Errorf("times out of range: %d counted, %v to %v", h.N(), h.Percentile(0.1), h.Percentile(100))
+	}
+	curve := HistogramOf(times).Curve()
+	if last := curve[len(curve)-1]; last != (Step{100, 100}) || HistogramOf(nil).Curve() != nil {
+		t.Errorf("the curve ends with %v", last)
 	}
 }
 

@@ -102,15 +102,6 @@ type Failover struct {
 	Times []time.Duration
 }
 
-// Percentile returns the p-th percentile of Times, 0 < p <= 100; zero if none.
-func (f Failover) Percentile(p float64) time.Duration {
-	if len(f.Times) == 0 {
-		return 0
-	}
-	i := int(float64(len(f.Times))*p/100+0.9999999) - 1
-	return f.Times[min(max(i, 0), len(f.Times)-1)]
-}
-
 // Failovers measures the kill of nodes at the instant at: until is the next
 // disturbance, or clock.Never.
 func Failovers(records []Record, killed map[uint64]bool, at, until clock.Instant) Failover {

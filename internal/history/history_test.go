@@ -92,7 +92,4 @@ func TestFailoverCountsAnswersOfNewInstancesOnly(t *testing.T) {
 	if len(f.Unanswered) != 1 || f.Unanswered[0] != 2 {
 		t.Errorf("unanswered %v, want [2]", f.Unanswered)
 	}
-	if got := f.Percentile(99); got != 52*time.Millisecond {
-		t.Errorf("p99 = %v", got)
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
-	"github.com/peerage-go/peerage/internal/history"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -63,7 +62,7 @@ func measureRemoteAsk(ctx context.Context, b *Suite) error {
 		}
 		raw, times = append(raw, rawTurn...), append(times, turn...)
 	}
-	rq, q := percentiles(raw), percentiles(times)
+	rq, q := harness.HistogramOf(raw).Percentile, harness.HistogramOf(times).Percentile
 	b.atMost("remote Ask by id, 1 caller, p50", q(50), rq(50), 2, 0)
 	b.atMost("remote Ask by id, 1 caller, p99", q(99), rq(99), 3, 0)
 	for _, callers := range []int{64, 256} {
@@ -83,11 +82,6 @@ func measureRemoteAsk(ctx context.Context, b *Suite) error {
 		b.atLeast(fmt.Sprintf("remote Ask by id, %d callers", callers), runs, median(raws), 0.5, 0)
 	}
 	return nil
-}
-
-func percentiles(times []time.Duration) func(float64) time.Duration {
-	slices.Sort(times)
-	return history.Failover{Times: times}.Percentile
 }
 
 func measureLocalTell(ctx context.Context, b *Suite) error {
@@ -122,12 +116,12 @@ func measureLocalAsk(ctx context.Context, b *Suite) error {
 	}
 	defer l.node.Close()
 	n := scale(b.cfg, 1_000_000, 100_000)
-	raw := percentiles(rawSwitch(n))
+	raw := harness.HistogramOf(rawSwitch(n))
 	times, err := l.askTimes(ctx, n)
 	if err != nil {
 		return err
 	}
-	b.atMost("local Ask by id, p50", percentiles(times)(50), raw(50), 0, time.Microsecond)
+	b.atMost("local Ask by id, p50", harness.HistogramOf(times).Percentile(50), raw.Percentile(50), 0, time.Microsecond)
 	return nil
 }
 

@@ -36,7 +36,7 @@ func measureRebalance(ctx context.Context, b *Suite) error {
 			}
 			times = append(times, t...)
 		}
-		q := harness.QuantilesOf(times)
+		q := harness.HistogramOf(times).Quantiles()
 		b.addRow(Row{
 			Name: c.name, Unit: "ms", Value: q.P99, Target: fmt.Sprintf(c.target, pauseRebalance), Met: q.P99 <= harness.Milliseconds(pauseRebalance),
 			Note: fmt.Sprintf("%d counters moved in %d joins, p50 %.0f, max %.0f ms; the pace of the load, %v, included", q.N, rounds, q.P50, q.Max, rebalancePace),

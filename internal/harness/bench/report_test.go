@@ -32,11 +32,11 @@ func TestPercentilesAreOfSortedTimes(t *testing.T) {
 	for i := range 100 {
 		times = append(times, time.Duration(100-i)*time.Millisecond)
 	}
-	q := percentiles(times)
+	q := harness.HistogramOf(times).Percentile
 	if q(50) != 50*time.Millisecond || q(99) != 99*time.Millisecond || q(100) != 100*time.Millisecond {
 		t.Errorf("p50 %v, p99 %v, max %v of 1 to 100 ms", q(50), q(99), q(100))
 	}
-	if none := percentiles(nil); none(99) != 0 {
+	if none := harness.HistogramOf(nil).Percentile; none(99) != 0 {
 		t.Errorf("p99 of no times is %v", none(99))
 	}
 }

@@ -46,7 +46,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 	}
 	slices.Sort(kinds)
 	for _, k := range kinds {
-		q := harness.QuantilesOf(times[k])
+		q := harness.HistogramOf(times[k]).Quantiles()
 		rec := recovery{Kind: k, Rounds: rounds[k], Quantiles: q, BoundMS: harness.Milliseconds(bounds[k]), Met: q.P99 <= harness.Milliseconds(bounds[k])}
 		if !rec.Met {
 			slow = append(slow, fmt.Sprintf("%s: p99 %.0f ms, bound %.0f ms", k, q.P99, rec.BoundMS))
@@ -80,14 +80,17 @@ func (c *campaign) recovery(records []history.Record, i int) []time.Duration {
 // lookBack is how far before a kill the search for a counter's host begins.
 const lookBack = 3 * time.Second
 
-// during returns the records, sorted by start, that may touch a span: requests last
-// at most as long as their caller's patience.
+// requestMax bounds the time from the instant at which a request was due until its end: the
+// patience of its caller, the last attempt, and the longest hold of its process.
+const requestMax = load.CallerPatience + load.AttemptPatience + faults.HeldMax
+
+// during returns the records, sorted by start, that may touch a span.
 func during(records []history.Record, in history.Span) []history.Record {
 	find := func(at clock.Instant) int {
 		i, _ := slices.BinarySearchFunc(records, at, func(r history.Record, at clock.Instant) int { return int(r.Start - at) })
 		return i
 	}
-	return records[find(in.From.Add(-load.CallerPatience-load.AttemptPatience)):find(in.To)]
+	return records[find(in.From.Add(-requestMax)):find(in.To)]
 }
 
 // countRequests fills the counters and checks that no caller gave up.
@@ -116,8 +119,17 @@ func (r *Report) countRequests(records []history.Record) {
 	r.addInvariant("every request was answered, unless its caller's process ended first", int(asked), v)
 }
 
+// Latency is of requests that had an answer, from the instant at which each was due.
+type Latency struct {
+	harness.Quantiles
+	// Curve is the distribution.
+	Curve []harness.Step `json:"curve,omitempty"`
+}
+
+// latencies tells requests before the first fault from those that touch a fault, and from
+// those that lie after or between faults.
 func (r *Report) latencies(c *campaign, records []history.Record) {
-	var calm, hurt []time.Duration
+	var before, during, after []time.Duration
 	next := 0
 	for _, rec := range records { // sorted by start, as the rounds are
 		if rec.Op != history.Answered || rec.Start.Before(c.calmFrom) {
@@ -126,13 +138,62 @@ func (r *Report) latencies(c *campaign, records []history.Record) {
 		for next < len(c.faults.Rounds) && c.faults.Rounds[next].To.Before(rec.Start) {
 			next++
 		}
-		if next < len(c.faults.Rounds) && c.faults.Rounds[next].From.Before(rec.End) {
-			hurt = append(hurt, rec.End.Sub(rec.Start))
-		} else {
-			calm = append(calm, rec.End.Sub(rec.Start))
+		took := rec.End.Sub(rec.Start)
+		switch {
+		case next < len(c.faults.Rounds) && c.faults.Rounds[next].From.Before(rec.End):
+			during = append(during, took)
+		case next == 0:
+			before = append(before, took)
+		default:
+			after = append(after, took)
 		}
 	}
-	r.Calm, r.Hurt = harness.QuantilesOf(calm), harness.QuantilesOf(hurt)
+	r.Before, r.During, r.After = latencyOf(before), latencyOf(during), latencyOf(after)
+}
+
+func latencyOf(times []time.Duration) Latency {
+	h := harness.HistogramOf(times)
+	return Latency{h.Quantiles(), h.Curve()}
+}
+
+// Load is the open load of a run, in requests per second.
+type Load struct {
+	// Target is the rate at which requests are due, Before the rate of answers between the
+	// instant at which the load stood and the first fault.
+	Target float64 `json:"target_per_s"`
+	Before float64 `json:"before_faults_per_s"`
+}
+
+// loadLeast is the part of the target that a run must have answered before the first
+// fault. A run with less is void: its faults met a cluster that was not at work.
+const loadLeast = 0.9
+
+// checkLoad checks that the cluster kept up with the load before the first fault.
+func (r *Report) checkLoad(c *campaign, records []history.Record) {
+	if c.cfg.Every == 0 {
+		return
+	}
+	until := c.ended
+	if len(c.faults.Rounds) > 0 {
+		until = c.faults.Rounds[0].From
+	}
+	answered := 0
+	for _, rec := range records {
+		if rec.Op == history.Answered && !rec.Start.Before(c.calmFrom) && rec.End.Before(until) {
+			answered++
+		}
+	}
+	seconds := until.Sub(c.calmFrom).Seconds()
+	r.Load = Load{Target: float64(c.cfg.Counters) / c.cfg.Every.Seconds()}
+	i := invariant{Name: "the load stood before the first fault", Verdict: Passed, Checked: answered}
+	if seconds > 0 {
+		r.Load.Before = float64(answered) / seconds
+	}
+	if r.Load.Before < loadLeast*r.Load.Target {
+		i.Verdict = Unknown
+		i.Violations = []string{fmt.Sprintf("%.0f answers per second of %.0f: the run is void; use fewer --counters, a longer --every, or a faster machine", r.Load.Before, r.Load.Target)}
+	}
+	r.Invariants = append(r.Invariants, i)
 }
 
 const binLength = 100 * time.Millisecond

@@ -35,8 +35,12 @@ type Report struct {
 	Counters   map[string]uint64   `json:"counters"`
 	// FailedAttempts counts attempts by reason; their callers tried again.
 	FailedAttempts map[string]uint64 `json:"failed_attempts"`
-	Calm           harness.Quantiles `json:"latency_calm"`
-	Hurt           harness.Quantiles `json:"latency_during_faults"`
+	// Load is the rate of requests; Before, During and After are their latencies, those of
+	// During touched a fault.
+	Load   Load    `json:"load"`
+	Before Latency `json:"latency_before"`
+	During Latency `json:"latency_during"`
+	After  Latency `json:"latency_after"`
 	// LateHandlers counts handlers that were running, or just let in, when their process
 	// was held, and ended after it went on: G1 allows that, and the token fences their effects.
 	LateHandlers int `json:"late_handlers"`
@@ -130,8 +134,13 @@ func (r *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "  without answer   %-28s %3d rounds: p50 %.0f, p90 %.0f, p99 %.0f, max %.0f ms (bound %.0f: %s)\n",
 			k.Kind, k.Rounds, k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
 	}
-	fmt.Fprintf(w, "  latency, calm    p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms\n", r.Calm.P50, r.Calm.P90, r.Calm.P99, r.Calm.Max)
-	fmt.Fprintf(w, "  latency, faults  p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms\n", r.Hurt.P50, r.Hurt.P90, r.Hurt.P99, r.Hurt.Max)
+	fmt.Fprintf(w, "  load             %.0f requests per second, %.0f answered before the first fault\n", r.Load.Target, r.Load.Before)
+	for _, l := range []struct {
+		when string
+		of   Latency
+	}{{"before", r.Before}, {"faults", r.During}, {"after", r.After}} {
+		fmt.Fprintf(w, "  latency, %-7s p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max %.1f ms\n", l.when, l.of.P50, l.of.P90, l.of.P99, l.of.P999, l.of.Max)
+	}
 	if r.LateHandlers > 0 {
 		fmt.Fprintf(w, "  late handlers    %d were running, or just let in, when their process was held, and ended afterwards\n", r.LateHandlers)
 	}

@@ -52,6 +52,7 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{},
 	}
 	r.checkFaults(c, err)
+	r.checkLoad(c, records)
 	r.safety(c, records)
 	r.service(c, records)
 	r.countRequests(records)

@@ -258,7 +258,7 @@ func TestMinoritiesAreLessThanHalf(t *testing.T) {
 
 func TestTimesAndOffsetsVary(t *testing.T) {
 	in := newRandom(3)
-	least, most := heldMax, heldMin
+	least, most := HeldMax, heldMin
 	signs := map[bool]int{}
 	for range 500 {
 		d := in.heldFor()
@@ -269,7 +269,7 @@ func TestTimesAndOffsetsVary(t *testing.T) {
 		}
 		signs[off < 0]++
 	}
-	if least < heldMin || most > heldMax || least > time.Second || most < 3*time.Second {
+	if least < heldMin || most > HeldMax || least > time.Second || most < 3*time.Second {
 		t.Errorf("processes are held for %v to %v", least, most)
 	}
 	if signs[true] < 150 || signs[false] < 150 {

@@ -37,12 +37,12 @@ func (in *Injector) fillPlace(ctx context.Context, i int, listen string) error {
 
 const (
 	heldMin = 300 * time.Millisecond
-	heldMax = 4 * time.Second
+	HeldMax = 4 * time.Second
 )
 
 // heldFor is shorter or longer than a lease and the time after which a node is removed.
 func (in *Injector) heldFor() time.Duration {
-	return heldMin + time.Duration(in.Rng.Int64N(int64(heldMax-heldMin)))
+	return heldMin + time.Duration(in.Rng.Int64N(int64(HeldMax-heldMin)))
 }
 
 // finish ends a process in order, and fails if it did not end well.

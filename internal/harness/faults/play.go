@@ -36,7 +36,7 @@ var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	Late:    func(ctx context.Context, in *Injector, r *Round) error { return in.playLate(ctx, r) },
 	Clock:   func(ctx context.Context, in *Injector, r *Round) error { return in.playClock(ctx, r) },
 	Disk:    func(ctx context.Context, in *Injector, r *Round) error { return in.playDisk(ctx, r) },
-	Freeze:  func(ctx context.Context, in *Injector, r *Round) error { return in.hold(ctx, r, heldMax) },
+	Freeze:  func(ctx context.Context, in *Injector, r *Round) error { return in.hold(ctx, r, HeldMax) },
 	Drain: func(ctx context.Context, in *Injector, r *Round) error {
 		return in.drainProcess(ctx, r, in.Rng.IntN(in.Fleet.Size()))
 	},

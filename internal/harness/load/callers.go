@@ -14,8 +14,10 @@ import (
 	"github.com/peerage-go/peerage/internal/history"
 )
 
-// Callers asks counters again and again: one caller per counter, which retries
-// until it has an answer or its patience ends.
+// Callers asks counters at a fixed rate, whether or not earlier asks were answered: the load
+// is open. Each request has a caller of its own, which retries until it has an answer or
+// its patience ends. Its latency counts from the instant at which it was due, also if the
+// process was held then.
 type Callers struct {
 	Counters int
 	// Every is the time between two asks of one counter by any process. The members take
@@ -44,8 +46,10 @@ const (
 	AttemptPatience = 2 * time.Second
 	// CallerPatience ends a request: its caller gives up.
 	CallerPatience = 10 * time.Second
-	// retryAfter is the pause before an attempt that follows a failed one.
-	retryAfter = 5 * time.Millisecond
+	// retryAfter is the pause after the first failed attempt of a request. It doubles with
+	// each further one, up to retryAfterMax: an open load has many callers that wait.
+	retryAfter    = 5 * time.Millisecond
+	retryAfterMax = 160 * time.Millisecond
 )
 
 // CounterID returns the id of the i-th counter.
@@ -64,12 +68,16 @@ func (l *Callers) Run(ctx context.Context) {
 	callers.Wait()
 }
 
+// caller begins a request of a counter at each of this member's turns.
 func (l *Callers) caller(ctx context.Context, i int) {
-	for ctx.Err() == nil {
-		if harness.Pause(ctx, l.untilTurn(i)) != nil || l.Leaving() {
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for due := l.Clock.Now(); ; {
+		due = l.turnAfter(i, due)
+		if harness.Pause(ctx, due.Sub(l.Clock.Now())) != nil || l.Leaving() {
 			return
 		}
-		l.request(ctx, i)
+		requests.Go(func() { l.request(ctx, i, due) })
 	}
 }
 
@@ -96,26 +104,25 @@ func (l *Callers) teller(ctx context.Context, i int) {
 	}
 }
 
-// untilTurn returns how long it is to this member's next turn at a counter. The turns of
-// the counters lie between each other.
-func (l *Callers) untilTurn(counter int) time.Duration {
+// turnAfter returns this member's next turn at a counter after an instant. The turns of the
+// counters lie between each other.
+func (l *Callers) turnAfter(counter int, after clock.Instant) clock.Instant {
 	place, of := l.Turn()
 	round := l.Every * time.Duration(max(of, 1))
 	at := l.Every*time.Duration(place) + l.Every*time.Duration(counter)/time.Duration(l.Counters)
-	since := (time.Duration(l.Clock.Now()) - at) % round
-	return round - (since+round)%round
+	since := (time.Duration(after) - at) % round
+	return after.Add(round - (since+round)%round)
 }
 
-// request is one request of one caller, with its retries.
-func (l *Callers) request(ctx context.Context, i int) {
+// request is one request that was due at an instant, with its retries.
+func (l *Callers) request(ctx context.Context, i int, due clock.Instant) {
 	l.asked.Add(1)
-	start := l.Clock.Now()
-	r := history.Record{Op: history.Asked, Entity: uint32(i), Node: l.Node(), Start: start}
+	r := history.Record{Op: history.Asked, Entity: uint32(i), Node: l.Node(), Start: due}
 	l.History.Write(r)
 	r.Op = history.Failed
 	patience, cancel := context.WithTimeout(context.Background(), CallerPatience)
 	defer cancel()
-	for {
+	for pause := retryAfter; ; pause = min(2*pause, retryAfterMax) {
 		attempt, done := context.WithTimeout(patience, AttemptPatience)
 		total, err := l.Ask(attempt, CounterID(i))
 		done()
@@ -127,7 +134,7 @@ func (l *Callers) request(ctx context.Context, i int) {
 		if ctx.Err() != nil || l.Leaving() {
 			return // the process ends; the caller has not given up
 		}
-		if harness.Pause(patience, retryAfter) != nil {
+		if harness.Pause(patience, pause) != nil {
 			break
 		}
 	}
