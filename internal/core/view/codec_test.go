@@ -18,7 +18,7 @@ func sampleView() *gossip.View {
 			{Node: gossip.Node{ID: 3}, Status: gossip.Leaving},
 		},
 		Forks: []gossip.Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: gossip.Standing{Size: 3, Peak: 5, Birth: gossip.FirstEpoch(1)}, TokensFrom: 12, Origin: 1 << 63,
-		Foreign: []gossip.Contest{{Cluster: 8, Verdict: gossip.VerdictStands, Nodes: []gossip.Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: gossip.VerdictYields}},
+		Foreign: []gossip.Contest{{Cluster: 8, Verdict: gossip.VerdictStands, Generation: 3, Nodes: []gossip.Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: gossip.VerdictYields}},
 		Out:     []gossip.Departure{{ID: 8, Cause: gossip.CauseDead, Evidence: "refused"}, {ID: 9, Cause: gossip.CauseLeft}},
 	}
 }
@@ -54,7 +54,7 @@ func samples() []Message {
 func TestMessagesSurviveTheirFrames(t *testing.T) { wiretest.Check(t, &messages, samples()) }
 
 func TestTheWireIsAsItWas(t *testing.T) {
-	wiretest.Golden(t, &messages, samples(), "0b5180404b378358")
+	wiretest.Golden(t, &messages, samples(), "acf303308d356b08")
 }
 
 func TestViewsThatCannotBe(t *testing.T) {

@@ -134,6 +134,7 @@ func codeVerdict(v *gossip.Verdict, c *wire.Coder) {
 func codeForeign(f *gossip.Contest, c *wire.Coder) {
 	wire.U64(c, &f.Cluster)
 	codeVerdict(&f.Verdict, c)
+	wire.Bounded(c, "generation", &f.Generation, generationMax)
 	codeNodes(&f.Nodes, c)
 	if f.Verdict == 0 || f.Cluster == 0 {
 		c.Fail(ErrBadView)

@@ -322,6 +322,9 @@ func (es *encounters) foreignNext() (list []gossip.Contest, changed, above bool)
 			was := f.Verdict
 			if f.Verdict = es.nextVerdict(&f); f.Verdict != was {
 				changed = true
+				if f.Verdict == gossip.VerdictStands {
+					f.Generation = es.met[f.Cluster].newest.Generation
+				}
 			}
 			if f.Verdict == 0 {
 				above = above || was == gossip.VerdictStands

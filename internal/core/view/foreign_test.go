@@ -459,6 +459,36 @@ func yieldUnseen(w *world) {
 	s.above(w.living()[0].core.View())
 }
 
+// takeoverAfterContest: the senior one of two ends a contest alone, in a generation above that
+// of the cluster that yields, and dies. The other, which holds the view that stands over that
+// cluster, takes over above the generation that the dead one has opened.
+func takeoverAfterContest(w *world) {
+	s := meetings(w)
+	s.apart()
+	two := s.form(1, 2, 100)
+	s.form(101, 1, 5000)
+	senior, other := w.nodes[two[0]], w.nodes[two[1]]
+	w.run(time.Second)
+	s.together()
+	w.must(10*time.Second, "both stand over the third", func() bool {
+		v := other.core.View()
+		return len(v.Foreign) > 0 && v.Foreign[0].Verdict == gossip.VerdictStands
+	})
+	w.lose = func(from, to gossip.NodeID, m Message) bool {
+		return from == senior.id && to == other.id && senior.core.View().Epoch > other.core.View().Epoch
+	}
+	w.must(10*time.Second, "the contest ends", func() bool { return senior.core.View().Epoch.Generation() > 5000 })
+	opened := senior.core.View().Epoch
+	if other.core.View().Epoch.Generation() != 100 {
+		w.fail("the other one has learned of %v", opened)
+	}
+	w.kill(30*time.Millisecond, senior.id)
+	w.must(10*time.Second, "the other takes over", func() bool { return len(other.core.View().Members) == 1 && w.holds(other) })
+	if got := other.core.View().Epoch; got <= opened {
+		w.fail("takes over in %v, %v was opened", got, opened)
+	}
+}
+
 // TestWarnLeavesBoth: with ForeignWarn two clusters stay two.
 func TestWarnLeavesBoth(t *testing.T) {
 	w := newWorld(t)
@@ -526,5 +556,6 @@ func foreignScenarios() []scenario {
 		{"a verdict on another standing", lateVerdict},
 		{"F5 the heir dies", heirDies},
 		{"a yield that one member never saw", yieldUnseen},
+		{"a takeover after a contest", takeoverAfterContest},
 	}
 }

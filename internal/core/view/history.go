@@ -107,6 +107,9 @@ func (h *history) advanceTo(v *gossip.View, me *gossip.Member) (leftOut []gossip
 	h.view, h.joined, h.status = v, me.Joined, me.Status
 	h.epoch = v.Epoch
 	h.noteGeneration(v.Epoch.Generation())
+	for i := range v.Foreign {
+		h.noteGeneration(v.Foreign[i].Generation)
+	}
 	return leftOut
 }
 
