@@ -87,16 +87,30 @@ type bound struct {
 }
 
 // Absorbed records that a view has admitted a node of another cluster: regions that hold it
-// must start shards with higher tokens than all of the other cluster's.
-func (h *Hosting) Absorbed(v *gossip.View, loser uint64) {
+// must start shards with higher tokens than all of the other cluster's, if that has yielded. If
+// it has not, it lives on, and the tokens of the generations that the node met are meant.
+func (h *Hosting) Absorbed(v *gossip.View, loser uint64, met uint32) {
 	if h.side(v.Cluster) == h.side(loser) {
 		return
 	}
+	if h.members.newest[loser].Yields() != nil {
+		met = math.MaxUint32
+	}
 	for _, x := range h.shards { // order-free: each shard by itself
-		if top := x.tops[loser]; !top.IsZero() {
+		if top := x.topUntil(loser, met); !top.IsZero() {
 			x.bounds = append(x.bounds, bound{v.Cluster, v.Epoch, top})
 		}
 	}
+}
+
+// topUntil returns the highest token of a cluster in generations up to one.
+func (x *hosting) topUntil(cluster uint64, generation uint32) (top protocol.Token) {
+	for source, t := range x.tops { // order-free: a maximum
+		if source.cluster == cluster && source.generation <= generation {
+			top = top.Max(t)
+		}
+	}
+	return top
 }
 
 // boundAbove returns a bound that a token in a view of a cluster does not exceed, if there is

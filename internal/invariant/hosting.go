@@ -33,12 +33,17 @@ type shardToken struct {
 	side  int
 }
 
-// hosting is one shard. tops holds the highest token by cluster, and bounds those of absorbed
-// clusters.
+// hosting is one shard. tops holds the highest token of each generation of a cluster, and bounds
+// those of absorbed clusters.
 type hosting struct {
 	live   []instance
-	tops   map[uint64]protocol.Token
+	tops   map[clusterGeneration]protocol.Token
 	bounds []bound
+}
+
+type clusterGeneration struct {
+	cluster    uint64
+	generation uint32
 }
 
 type instance struct {
@@ -54,7 +59,7 @@ func NewHosting(m *Membership) *Hosting {
 func (h *Hosting) shard(s protocol.ShardID) *hosting {
 	x := h.shards[s]
 	if x == nil {
-		x = &hosting{tops: map[uint64]protocol.Token{}}
+		x = &hosting{tops: map[clusterGeneration]protocol.Token{}}
 		h.shards[s] = x
 	}
 	return x
@@ -81,8 +86,8 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 	if b, low := x.boundAbove(t, h.members.Cluster(node), view); low {
 		return broken("S7", at, "shard %d starts at %v with token %v, not above %v of the cluster that was absorbed", s, node, t, b.token)
 	}
-	cluster := h.members.Cluster(node)
-	x.tops[cluster] = x.tops[cluster].Max(t)
+	source := clusterGeneration{h.members.Cluster(node), t.Term.Generation()}
+	x.tops[source] = x.tops[source].Max(t)
 	for _, o := range x.live {
 		if h.sideOf(o.node) != side {
 			continue
@@ -100,8 +105,8 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 
 // topOf returns the highest token under which a shard was started in the clusters of a side.
 func (h *Hosting) topOf(x *hosting, side int) (top protocol.Token) {
-	for cluster, t := range x.tops { // order-free: a maximum
-		if h.sideOfCluster(cluster) == side {
+	for source, t := range x.tops { // order-free: a maximum
+		if h.sideOfCluster(source.cluster) == side {
 			top = top.Max(t)
 		}
 	}

@@ -134,6 +134,30 @@ func TestAContestEndsWithTheViewsThatRecordIt(t *testing.T) {
 	open(4*time.Second, false)
 }
 
+// TestTokensOfAClusterThatWasLeft: a node of cluster 2 joins cluster 1. If 2 has yielded, all its
+// tokens bind 1; if it lives on, those of the generations that the node met do.
+func TestTokensOfAClusterThatWasLeft(t *testing.T) {
+	low, high := protocol.Token{Term: gossip.FirstEpoch(10)}, protocol.Token{Term: gossip.FirstEpoch(30)}
+	for _, yields := range []bool{false, true} {
+		m := NewMembership()
+		h := NewHosting(m)
+		h.Apart(func(cluster uint64) int { return int(cluster) }, 0)
+		other := viewOf(gossip.FirstEpoch(30), 2)
+		other.Cluster = 2
+		if yields {
+			other.Foreign = []gossip.Contest{{Cluster: 1, Verdict: gossip.VerdictYields}}
+		}
+		want(t, m.Published(0, 2, other), "")
+		want(t, h.Started(0, 2, 7, low, 0), "")
+		want(t, h.Started(0, 2, 8, high, 0), "")
+		own := viewOf(gossip.FirstEpoch(20), 1)
+		want(t, m.Published(0, 1, own), "")
+		h.Absorbed(own, 2, 10)
+		want(t, h.Started(0, 1, 7, protocol.Token{Term: gossip.FirstEpoch(9)}, own.Epoch), "S7")
+		want(t, h.Started(0, 1, 8, protocol.Token{Term: gossip.FirstEpoch(20)}, own.Epoch), map[bool]string{true: "S7"}[yields])
+	}
+}
+
 func TestTwoThatActAtOnce(t *testing.T) {
 	m := NewMembership()
 	// Node 1 was left out wrongly and still holds a lease: S6 forbids that, and S1

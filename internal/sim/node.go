@@ -32,16 +32,18 @@ type node struct {
 	// yielded is set if its own cluster has yielded.
 	outranked, yielded bool
 	// least is the generation that a cluster must have reached when it lets this one in,
-	// cameFrom the cluster that its former incarnation stood in, when that was outranked.
+	// cameFrom the cluster that its former incarnation stood in, when that was outranked, and
+	// met the highest generation that it had met by then.
 	least    uint32
 	cameFrom uint64
+	met      uint32
 }
 
 // inherit copies the generation and cluster that an incarnation's predecessor recorded.
 func (n *node) inherit(former *node) {
-	n.generation, n.least, n.cameFrom = former.generation, former.least, former.cameFrom
+	n.generation, n.least, n.cameFrom, n.met = former.generation, former.least, former.cameFrom, former.met
 	if v := former.member.View(); former.outranked && v != nil {
-		n.least, n.cameFrom = max(n.least, former.generation+1), v.Cluster
+		n.least, n.cameFrom, n.met = max(n.least, former.generation+1), v.Cluster, former.generation
 	}
 }
 
@@ -107,7 +109,7 @@ func (n *node) ViewHeld(v *gossip.View) {
 	h.meeting.noteFormed(n.p.Slot, v.Cluster, h.processesInClusters())
 	if n.cameFrom != 0 && n.cameFrom != v.Cluster {
 		h.run.Hit(coverage.Absorbed)
-		h.shards.NoteAbsorbed(v, n.cameFrom)
+		h.shards.NoteAbsorbed(v, n.cameFrom, n.met)
 		n.cameFrom = 0
 	}
 }

@@ -261,3 +261,20 @@ func TestATakeoverUndoesAYieldThatItsMembersNeverSaw(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// A node whose cluster cannot serve it finds another one, which does not yield and is not yielded
+// to: the contest of the two has ended undecided. Its former cluster goes on in a higher
+// generation, which it has not met. Before, its new cluster was held to the tokens of that one.
+func TestANodeBringsTheGenerationsThatItMet(t *testing.T) {
+	if r := Run(Config{Seed: 164_255}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}
+
+// A cluster of two stands over another, and its senior node opens a generation above both alone
+// and dies. Before, the takeover by the other node opened a lower one.
+func TestATakeoverRisesAboveAContest(t *testing.T) {
+	if r := Run(Config{Seed: 3_400_854, apart: true}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

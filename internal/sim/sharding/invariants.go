@@ -89,9 +89,10 @@ func (v *Invariants) ExpectApart(grace time.Duration) {
 }
 
 // NoteAbsorbed reports that a view has admitted a process of another cluster.
-func (v *Invariants) NoteAbsorbed(by *gossip.View, loser uint64) {
+// The process has met generations up to one.
+func (v *Invariants) NoteAbsorbed(by *gossip.View, loser uint64, met uint32) {
 	for _, t := range v.types {
-		t.hosting.Absorbed(by, loser)
+		t.hosting.Absorbed(by, loser, met)
 	}
 }
 
