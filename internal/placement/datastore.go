@@ -161,6 +161,9 @@ func appendRecord(r protocol.Record) string {
 	b = wire.AppendU64(b, uint64(r.Token.Term))
 	b = wire.AppendUvarint(b, r.Token.Seq)
 	b = wire.AppendU64(append(b, byte(r.State)), uint64(r.From))
+	if r.From != 0 {
+		b = wire.AppendUvarint(wire.AppendU64(b, uint64(r.Ended.Term)), r.Ended.Seq)
+	}
 	if r.Moves > 0 {
 		b = wire.AppendU64(append(b, r.Moves), uint64(r.Since))
 	}
@@ -179,6 +182,9 @@ func readRecord(key, value string) (protocol.Record, bool) {
 		Token: protocol.Token{Term: gossip.Epoch(in.U64()), Seq: in.Uvarint()},
 		State: protocol.RecordState(in.Byte()),
 		From:  gossip.NodeID(in.U64()),
+	}
+	if r.From != 0 {
+		r.Ended = protocol.Token{Term: gossip.Epoch(in.U64()), Seq: in.Uvarint()}
 	}
 	if in.Left() > 0 {
 		r.Moves, r.Since = in.Byte(), gossip.Epoch(in.U64())

@@ -9,7 +9,7 @@ import (
 // Records survive the store, with and without a history of moves; what is none of
 // ours does not become one.
 func TestRecordsKeepTheirMoves(t *testing.T) {
-	r := protocol.Record{Shard: 7, Home: 3, Token: protocol.Token{Term: 4, Seq: 300}, State: protocol.Allocated, From: 9}
+	r := protocol.Record{Shard: 7, Home: 3, Token: protocol.Token{Term: 4, Seq: 300}, State: protocol.Allocated, From: 9, Ended: protocol.Token{Term: 4, Seq: 299}}
 	short := appendRecord(r)
 	moved := r
 	moved.Moves, moved.Since = 2, 5

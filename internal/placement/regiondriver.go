@@ -74,7 +74,7 @@ func (d *TypeDriver) startShard(e region.StartShard) {
 	if d.endpoint == nil {
 		return
 	}
-	states := d.transfers.Take(e.Shard, e.Token, e.From)
+	states := d.transfers.Take(e)
 	if d.recoveries != nil {
 		d.recoveries.beginShard(e.Shard, e.Token, states)
 		return

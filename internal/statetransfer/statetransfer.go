@@ -267,11 +267,10 @@ func (t *Type) allocation(shard strategy.ShardID, token protocol.Token) mover.Al
 	return mover.Allocation{Type: t.name, Shard: shard, Token: token}
 }
 
-// Take removes and returns the states with which a shard starts under a token. from is its
-// former home.
-func (t *Type) Take(shard strategy.ShardID, token protocol.Token, from gossip.NodeID) map[string][]byte {
+// Take removes and returns the states with which a shard starts by order.
+func (t *Type) Take(order region.StartShard) map[string][]byte {
 	t.all.mu.Lock()
-	states := t.all.core.Take(t.allocation(shard, token), from)
+	states := t.all.core.Take(t.allocation(order.Shard, order.Token), order.From, order.Ended)
 	t.all.mu.Unlock()
 	t.counters.In.Add(uint64(activation.Travelling(states)))
 	return states

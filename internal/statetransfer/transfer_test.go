@@ -81,7 +81,7 @@ func TestStatesReachTheNewHome(t *testing.T) {
 		if len(p.held) != 2 || p.held[0] != (region.StateHeld{Shard: 3, Token: older, From: 1, Term: 9}) || p.held[1] != p.held[0] {
 			t.Errorf("held: %+v", p.held)
 		}
-		if got := fresh.Take(3, newer, 1); len(got) != 2 || string(got["b"]) != "2" {
+		if got := fresh.Take(region.StartShard{Shard: 3, Token: newer, From: 1, Ended: older}); len(got) != 2 || string(got["b"]) != "2" {
 			t.Errorf("takes %v", got)
 		}
 		if from.Out.Load() != 2 || from.Lost.Load() != 1 || to.In.Load() != 2 {
@@ -134,7 +134,7 @@ func BenchmarkSend(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				old.Send(region.StopShard{To: 2, Within: time.Minute}, activation.Stopped{Shard: 3, Token: older, States: states})
-				if got := fresh.Take(3, newer, 1); len(got) != size.states {
+				if got := fresh.Take(region.StartShard{Shard: 3, Token: newer, From: 1, Ended: older}); len(got) != size.states {
 					b.Fatalf("%d states arrived", len(got))
 				}
 				p.held = p.held[:0]

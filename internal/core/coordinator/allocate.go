@@ -163,7 +163,7 @@ func (t *table) shardsHosted(from gossip.NodeID, m *protocol.ShardsHosted) {
 func (t *table) publishHome(id protocol.ShardID) {
 	s := &t.shards[id]
 	t.setPhase(s, hosted)
-	s.from = 0
+	s.moveFrom(0, protocol.Token{})
 	if s.known {
 		t.publish(id)
 	}
@@ -200,6 +200,7 @@ func (t *table) answerWaiters(id protocol.ShardID) {
 // releaseHome frees a shard. All writes and orders under its token are void.
 func (t *table) releaseHome(s *shard) {
 	t.setPhase(s, free)
-	s.home, s.from = 0, 0
+	s.home = 0
+	s.moveFrom(0, protocol.Token{})
 	t.dirty = true
 }

@@ -59,6 +59,8 @@ func (c *Core) checkShard(id protocol.ShardID) error {
 		return fail("closers and phase disagree")
 	case s.target != 0 && !s.phase.moves():
 		return fail("target without a move")
+	case (s.from == 0) != s.ended.IsZero():
+		return fail("a former home without the token of its allocation, or the other way round")
 	case s.prefer != 0 && s.phase != free:
 		return fail("preference of a shard that has a home")
 	case s.token.Term > c.term:

@@ -174,6 +174,6 @@ func (t *table) onShardStopped(from gossip.NodeID, m *protocol.Stopped, st proto
 	t.releaseHome(s)
 	s.prefer, s.known = target, true
 	if inOrder {
-		s.from = from
+		s.moveFrom(from, s.token)
 	}
 }

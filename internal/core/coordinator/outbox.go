@@ -100,7 +100,7 @@ func (o *outbox) handOffEntry(n gossip.NodeID, id protocol.ShardID) (protocol.Ha
 
 func (o *outbox) hostEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HostOrder, bool) {
 	s := &o.table.shards[id]
-	return protocol.HostOrder{Shard: id, Token: s.token, From: s.from}, (s.phase == starting || s.phase == asking) && s.home == n
+	return protocol.HostOrder{Shard: id, Token: s.token, From: s.from, Ended: s.ended}, (s.phase == starting || s.phase == asking) && s.home == n
 }
 
 func (o *outbox) homeEntry(n gossip.NodeID, id protocol.ShardID) (protocol.Home, bool) {

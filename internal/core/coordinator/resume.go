@@ -21,6 +21,12 @@ func (h *heldAt) atHome() int {
 	return 0
 }
 
+// wasFor reports whether the allocation of a record was to take this state. From may have hosted
+// the shard several times: a state of an earlier allocation of From's is older.
+func (h *heldAt) wasFor(r protocol.Record) bool {
+	return r.From == h.From && r.Ended == h.Token && h.Token.Less(r.Token)
+}
+
 // resumeMoves carries on the moves that a predecessor left unfinished: a shard that
 // runs nowhere is placed where its state waits. A state may be taken only if it
 // is the newest there can be, or a stale one would be restored:
@@ -39,7 +45,7 @@ func (h *heldAt) atHome() int {
 func (cn *census) resumeMoves() {
 	for i := range cn.held {
 		h := &cn.held[i]
-		if r := cn.stored[h.Shard]; r.From == h.From && h.Token.Less(r.Token) {
+		if r := cn.stored[h.Shard]; h.wasFor(r) {
 			h.node = r.Home
 		}
 	}
@@ -60,7 +66,8 @@ func (cn *census) resumeMoves() {
 		if cn.members.leaving(h.node) && h.node == h.From && cn.sendOn(&snap, &h) {
 			continue
 		}
-		s.prefer, s.from, s.known = h.node, h.From, true
+		s.prefer, s.known = h.node, true
+		s.moveFrom(h.From, h.Token)
 		cn.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
 	}
 }
@@ -149,7 +156,7 @@ func (cn *census) newestState(h *heldAt) bool {
 	switch {
 	case !openedAlike(h.Term, cn.term):
 		return false
-	case h.Token.Less(r.Token) && r.From != h.From:
+	case h.Token.Less(r.Token) && !h.wasFor(r):
 		return false
 	}
 	return !slices.ContainsFunc(cn.stops, func(st claim) bool {

@@ -11,7 +11,7 @@ import (
 // TestPlantedBugsOfMovesAreCaught shows what TestResumesMovesOfTokensOfFormerGenerations
 // prevents: a state that is dropped, and one that is resumed although it may be stale.
 func TestPlantedBugsOfMovesAreCaught(t *testing.T) {
-	for _, name := range []string{"states judged by their tokens", "states of lost generations"} {
+	for _, name := range []string{"states judged by their tokens", "states of lost generations", "states of earlier allocations"} {
 		t.Run(name, func(t *testing.T) {
 			planted.MustCatch(t, name, func() string { return resumedWrongly(t) })
 		})

@@ -40,13 +40,19 @@ func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
 	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
 	held := map[gossip.NodeID]protocol.Held{3: {Token: tok(5), From: 2, Term: gossip.FirstEpoch(3)}}
 	at := func(home gossip.NodeID, t protocol.Token, from gossip.NodeID) []protocol.Record {
-		return []protocol.Record{{Home: home, Token: t, From: from, State: protocol.Allocated}}
+		r := protocol.Record{Home: home, Token: t, From: from, State: protocol.Allocated}
+		if from != 0 {
+			r.Ended = tok(5)
+		}
+		return []protocol.Record{r}
 	}
 	for _, c := range []struct {
 		name string
 		f    found
 		want bool
 	}{
+		{"an allocation that was to take a later state of its former home", found{
+			stored: []protocol.Record{{Home: 3, Token: tok(8), From: 2, Ended: tok(7), State: protocol.Allocated}}, held: held}, false},
 		{"no write since", found{stored: at(2, tok(5), 0), held: held}, true},
 		{"its own allocation, not begun", found{stored: at(3, tok(8), 2), held: held}, true},
 		{"its own allocation, from elsewhere", found{stored: at(3, tok(8), 1), held: held}, false},
@@ -56,7 +62,7 @@ func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
 	} {
 		b := takeOver(t, c.f)
 		w := one[Write](b)
-		if r := w.Records[0]; (r.Home == 3 && r.From == 2) != c.want {
+		if r := w.Records[0]; (r.Home == 3 && r.From == 2 && r.Ended == tok(5)) != c.want {
 			t.Errorf("%s: written %+v", c.name, r)
 		}
 	}
@@ -79,8 +85,13 @@ func resumedWrongly(t *testing.T) string {
 	tok := protocol.Token{Term: gossip.FirstEpoch(2), Seq: 5}
 	now, next := gossip.FirstEpoch(3), protocol.Token{Term: gossip.FirstEpoch(3), Seq: 8}
 	at := func(home gossip.NodeID, t protocol.Token, from gossip.NodeID) []protocol.Record {
-		return []protocol.Record{{Home: home, Token: t, From: from, State: protocol.Allocated}}
+		r := protocol.Record{Home: home, Token: t, From: from, State: protocol.Allocated}
+		if from != 0 {
+			r.Ended = tok
+		}
+		return []protocol.Record{r}
 	}
+	later := protocol.Record{Home: 3, Token: next, From: 2, Ended: protocol.Token{Term: now, Seq: 7}, State: protocol.Allocated}
 	for _, c := range []struct {
 		name    string
 		stored  []protocol.Record
@@ -92,6 +103,7 @@ func resumedWrongly(t *testing.T) string {
 		{"and the newest allocation was to take it there", at(3, next, 2), now, true},
 		{"and the newest allocation was to take it elsewhere", at(1, next, 2), now, true},
 		{"and the newest allocation is from elsewhere", at(3, next, 1), now, false},
+		{"and the newest allocation was to take a later state of its home", []protocol.Record{later}, now, false},
 		{"and the newest allocation began without it", at(2, next, 0), now, false},
 		{"stopped in the former generation", at(2, tok, 0), tok.Term, false},
 		{"and its record is lost", nil, tok.Term, false},
@@ -181,7 +193,7 @@ func TestAStateIsResumedWhereItWasToBeTaken(t *testing.T) {
 	for from, want := range map[gossip.NodeID]bool{2: true, 1: false} {
 		b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{
-			{Home: 3, From: from, Token: tok(8), State: protocol.Allocated},
+			{Home: 3, From: from, Ended: tok(5), Token: tok(8), State: protocol.Allocated},
 		}})
 		b.drain(2)
 		b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})

@@ -50,8 +50,11 @@ type shard struct {
 	// Invariant: home is zero exactly if phase is free.
 	home  gossip.NodeID
 	token protocol.Token
-	// from is the home that handed the shard off for the present allocation.
-	from gossip.NodeID
+	// from is the home that handed the shard off for the present allocation, and ended the
+	// token under which it had the shard. The state of that allocation is the newest.
+	// Invariant: ended is zero exactly if from is.
+	from  gossip.NodeID
+	ended protocol.Token
 	// prefer is the home chosen when the move began, to which state was sent.
 	// Invariant: zero unless phase is free.
 	prefer gossip.NodeID
@@ -98,8 +101,12 @@ func (s *shard) countedAt() gossip.NodeID {
 
 // allocationRecord returns the record of the present allocation.
 func (s *shard) allocationRecord(id protocol.ShardID) protocol.Record {
-	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from, Moves: s.moves, Since: s.since}
+	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from, Ended: s.ended, Moves: s.moves, Since: s.since}
 }
+
+// moveFrom notes at which home the shard ended in order, and under which token. Zero values
+// stand for a shard that begins without a state.
+func (s *shard) moveFrom(from gossip.NodeID, ended protocol.Token) { s.from, s.ended = from, ended }
 
 func (s *shard) addWaiter(n gossip.NodeID) {
 	if !slices.Contains(s.waiters, n) {

@@ -122,12 +122,11 @@ func (t *table) dropGone() {
 // orphan frees a shard whose home has gone. If the shard was stopping there, its state may
 // have reached the new home. Then the new home gets the shard and looks for the state.
 func (t *table) orphan(s *shard) {
-	from, target := s.home, s.target
-	if s.phase != stopping && s.phase != asking || t.view.Member(target) == nil {
-		from, target = 0, 0
+	from, target, mayMove := s.home, s.target, s.phase == stopping || s.phase == asking
+	if t.releaseHome(s); mayMove && t.view.Member(target) != nil {
+		s.moveFrom(from, s.token)
+		s.prefer = target
 	}
-	t.releaseHome(s)
-	s.from, s.prefer = from, target
 }
 
 // written handles a completed write: its homes may be sent, except for superseded records.

@@ -86,6 +86,27 @@ func TestAStateIsPlacedWhereItWaitsAlsoIfAllDrain(t *testing.T) {
 	}
 }
 
+// The new home may hold an older state from the same former home, of a move that was undone. So
+// the record and the order to start name the allocation that ended there.
+func TestTheOrderToStartNamesTheAllocationThatEnded(t *testing.T) {
+	b, ended, to := handedOff(t)
+	from := gossip.NodeID(2)
+	for range 2 {
+		w := one[Write](b.stopped(from, ended, 0))
+		if r := w.Records[0]; r.From != from || r.Ended != ended {
+			t.Errorf("written %+v, want %v from %v", r, ended, from)
+		}
+		order := one[*protocol.HostShards](b.step(WriteDone{ID: w.ID, Result: OK}))
+		if o := order.Shards[0]; o.From != from || o.Ended != ended {
+			t.Errorf("ordered %+v, want %v from %v", o, ended, from)
+		}
+		from, ended = to, order.Shards[0].Token
+		b.started()
+		b.begun(find[*protocol.Begin](b.drain(to))[0], 1, 2, 3, 4)
+		to = b.c.table.shards[0].target
+	}
+}
+
 // If the new home begins to drain, or dies, before anything was stopped, another
 // one is named; if there is none, the shard stays.
 func TestAMoveTurnsBeforeAnythingStops(t *testing.T) {
@@ -145,7 +166,7 @@ func TestResumesAMoveToANodeThatDrains(t *testing.T) {
 	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{
-		{Home: 3, From: 2, Token: protocol.Token{Term: gossip.FirstEpoch(3), Seq: 8}, State: protocol.Allocated},
+		{Home: 3, From: 2, Ended: tok, Token: protocol.Token{Term: gossip.FirstEpoch(3), Seq: 8}, State: protocol.Allocated},
 	}})
 	b.drain(3)
 	for n := gossip.NodeID(1); n <= 3; n++ {

@@ -134,13 +134,14 @@ func (h *arrivals) Held(a Allocation) map[string][]byte {
 	return nil
 }
 
-// Take removes and returns the states with which a shard starts under an allocation. from is its
-// former home.
-func (h *arrivals) Take(a Allocation, from gossip.NodeID) map[string][]byte {
+// Take removes and returns the states with which a shard starts under an allocation: those with
+// which it ended under the token ended at its former home, from. States of other allocations of
+// that home are older, since the move that brought them was undone. Take drops them.
+func (h *arrivals) Take(a Allocation, from gossip.NodeID, ended protocol.Token) map[string][]byte {
 	key := arrivalKey{a.Type, a.Shard, from}
 	got := h.all[key]
 	h.dropArrival(key)
-	if got == nil || !got.complete || !got.token.Less(a.Token) {
+	if got == nil || !got.complete || got.token != ended || !ended.Less(a.Token) {
 		return nil
 	}
 	return got.states

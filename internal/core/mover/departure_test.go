@@ -115,7 +115,7 @@ func TestTooLargeStatesStayBehind(t *testing.T) {
 			c.OnAck(begin, newHome, ack)
 		}
 		res, ended := d.Result()
-		if taken := got.Take(newer, oldHome); !ended || !res.Arrived || len(taken) != fit || len(res.States) != fit || removed != len(states)-fit {
+		if taken := got.Take(newer, oldHome, older.Token); !ended || !res.Arrived || len(taken) != fit || len(res.States) != fit || removed != len(states)-fit {
 			t.Errorf("limit %d: %d arrived, %d removed of %d; arrived %v, ended %v", limit, len(taken), removed, len(states), res.Arrived, ended)
 		}
 		c.checkBytes(t)
@@ -148,7 +148,7 @@ func TestStatesWaitForRoom(t *testing.T) {
 		exchange()
 		now = d.Deadline()
 	}
-	if res, _ := d.Result(); !res.Arrived || len(to.Take(newer, oldHome)) != 2 {
+	if res, _ := d.Result(); !res.Arrived || len(to.Take(newer, oldHome, older.Token)) != 2 {
 		t.Errorf("%+v", res)
 	}
 }
@@ -185,7 +185,7 @@ func TestTransfersSurviveTheNetwork(t *testing.T) {
 			to.checkBytes(t)
 		}
 		res, _ := d.Result()
-		got := to.Take(newer, oldHome)
+		got := to.Take(newer, oldHome, older.Token)
 		if res.Arrived != (got != nil) || res.Arrived && (!maps.EqualFunc(got, states, func(a []byte, b string) bool { return string(a) == b }) || held != 1) {
 			t.Fatalf("seed %d: arrived %v, takes %v of %v, complete %d times", seed, res.Arrived, got, states, held)
 		}

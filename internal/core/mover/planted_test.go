@@ -9,6 +9,17 @@ import (
 	"github.com/peerage-go/peerage/internal/planted"
 )
 
+// TestThePlantedBugTakesStatesOfUndoneMoves shows what TestStatesOfAnUndoneMoveStartNothing
+// prevents.
+func TestThePlantedBugTakesStatesOfUndoneMoves(t *testing.T) {
+	planted.MustCatch(t, "states of undone moves", func() string {
+		if got := takeUndone(); got != nil {
+			return fmt.Sprintf("the shard starts with %v", got)
+		}
+		return ""
+	})
+}
+
 // TestThePlantedBugTakesAnyState shows what TestStatesStartALaterAllocationThanTheirs prevents.
 func TestThePlantedBugTakesAnyState(t *testing.T) {
 	planted.MustCatch(t, "states are kept for ever", func() string {

@@ -78,7 +78,7 @@ func (m *Homes) codeFields(c *wire.Coder) {
 }
 
 func (m *HostShards) codeFields(c *wire.Coder) {
-	wire.Slice(c, "shards", &m.Shards, ShardsMax, (*HostOrder).codeFields)
+	wire.Slice(c, "shards", &m.Shards, HostOrdersMax, (*HostOrder).codeFields)
 }
 
 func (m *ShardsHosted) codeFields(c *wire.Coder) { codeShardTokens(c, &m.Shards) }
@@ -166,6 +166,9 @@ func (o *HostOrder) codeFields(c *wire.Coder) {
 	codeShard(&o.Shard, c)
 	o.Token.codeFields(c)
 	wire.U64(c, &o.From)
+	if o.From != 0 {
+		o.Ended.codeFields(c)
+	}
 }
 
 func (o *HandOffOrder) codeFields(c *wire.Coder) {

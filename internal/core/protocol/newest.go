@@ -40,6 +40,7 @@ func EachToken(m Message, see func(Token)) {
 	case *HostShards:
 		for i := range m.Shards {
 			see(m.Shards[i].Token)
+			see(m.Shards[i].Ended)
 		}
 	case *HandOff:
 		for i := range m.Shards {

@@ -31,7 +31,7 @@ func samples() []Message {
 		&Seen{h},
 		&RegisterAck{h},
 		&Homes{h, []Home{{1, 11, t1}, {2, 12, t2}}},
-		&HostShards{h, []HostOrder{{1, t1, 0}, {2, t2, 12}}},
+		&HostShards{h, []HostOrder{{1, t1, 0, Token{}}, {2, t2, 12, t1}}},
 		&Begin{h, sts},
 		&HandOff{h, 10 * time.Second, []HandOffOrder{{1, t1, t2, 12}}},
 		&StoppedAck{h, sts},
@@ -46,7 +46,7 @@ func samples() []Message {
 func TestEveryMessageSurvivesTheWire(t *testing.T) { wiretest.Check(t, &messages, samples()) }
 
 func TestTheWireIsAsItWas(t *testing.T) {
-	wiretest.Golden(t, &messages, samples(), "dabf629ff4955a6a")
+	wiretest.Golden(t, &messages, samples(), "747fcef088f536e2")
 }
 
 func FuzzDecode(f *testing.F) { wiretest.Fuzz(f, &messages, samples(), nil) }
@@ -71,6 +71,7 @@ func TestLimitsAreRefused(t *testing.T) {
 		&GetHome{Shards: []ShardID{ShardsMax}},
 		&GetHome{Shards: make([]ShardID, ShardsMax+1)},
 		&CensusReport{Claims: []Claim{{State: 9}}},
+		&HostShards{Shards: make([]HostOrder, HostOrdersMax+1)},
 		&Register{Head: Head{Type: string(make([]byte, TypeBytesMax+1))}},
 	} {
 		if _, err := Decode(Append(nil, m)); !errors.As(err, &limit) {
@@ -131,6 +132,13 @@ func TestTheLargestMessageFitsAFrame(t *testing.T) {
 	}
 	if n := len(Append(nil, report)); n > 1<<20 {
 		t.Errorf("a census report of %d shards has %d bytes", ShardsMax, n)
+	}
+	orders := &HostShards{}
+	for i := range ShardID(HostOrdersMax) {
+		orders.Shards = append(orders.Shards, HostOrder{i, Token{Term: 1 << 63, Seq: 1 << 63}, 1 << 63, Token{Term: 1 << 63, Seq: 1 << 63}})
+	}
+	if n := len(Append(nil, orders)); n > 1<<20 {
+		t.Errorf("orders to start %d shards have %d bytes", len(orders.Shards), n)
 	}
 	stats := &Answer{}
 	for i := range ShardID(ShardsMax) {

@@ -7,9 +7,12 @@ import (
 
 // Limits of the protocol.
 const (
-	// ShardsMax is the largest number of shards of one type. Every message holds
-	// that many entries at most, and so fits a control frame of 1 MiB.
+	// ShardsMax is the largest number of shards of one type. Every message but HostShards
+	// holds that many entries at most, and so fits a control frame of 1 MiB.
 	ShardsMax = 1 << 15
+	// HostOrdersMax bounds the orders of one HostShards, which have two tokens each. Further
+	// orders are sent in messages of their own.
+	HostOrdersMax = ShardsMax / 2
 	// TypeBytesMax bounds the name of an entity type.
 	TypeBytesMax = 256
 	// HeldMax bounds the entries of CensusReport.Held: with ShardsMax claims beside
@@ -37,8 +40,9 @@ type Record struct {
 	Token Token
 	State RecordState
 	// From is the former home if the shard was handed off in order for this
-	// allocation, as in HostOrder.
-	From gossip.NodeID
+	// allocation, and Ended the token under which it had the shard, as in HostOrder.
+	From  gossip.NodeID
+	Ended Token
 	// Moves counts the shard's latest moves, those without a time of calm between
 	// them; Since is the view's epoch at the first of them. Only strategies use
 	// them: no guarantee rests on them.
@@ -66,6 +70,10 @@ type HostOrder struct {
 	// From is the former home if the shard was handed off in order: its state may
 	// come from there. Zero otherwise.
 	From gossip.NodeID
+	// Ended is the token of the allocation that ended at From, zero if From is. The shard
+	// begins with the state of that allocation only: if From has hosted the shard several
+	// times, the receiver may hold an older state from there.
+	Ended Token
 }
 
 // HandOffOrder orders the owner to stop a shard.

@@ -189,11 +189,13 @@ type OpenRoute struct {
 }
 
 // StartShard starts a shard under Token; ShardStarted answers. From, unless zero,
-// is the former home, which has sent its state.
+// is the former home, which has sent the state with which the allocation Ended ended there.
+// No other state may be used: it is older.
 type StartShard struct {
 	Shard protocol.ShardID
 	Token protocol.Token
 	From  gossip.NodeID
+	Ended protocol.Token
 }
 
 // StopShard stops a shard in order: running handlers finish, queued messages are

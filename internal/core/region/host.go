@@ -134,7 +134,7 @@ func (hs *hostTable) startShard(o protocol.HostOrder) {
 	hs.hosting++
 	hs.floors.started(o.Shard, o.Token)
 	hs.traceShard(TraceStart, o.Shard, o.From, o.Token, "")
-	hs.do(StartShard{Shard: o.Shard, Token: o.Token, From: o.From})
+	hs.do(StartShard{Shard: o.Shard, Token: o.Token, From: o.From, Ended: o.Ended})
 	hs.states.dropState(o.Shard, hs.cfg.Self, o.Token)
 }
 

@@ -43,6 +43,21 @@ func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
 	}
 }
 
+// The shell starts a shard with the state that the order names, and with no other.
+func TestAShardStartsWithTheStateThatTheOrderNames(t *testing.T) {
+	b := newBench(t, &Floors{})
+	undone, ended := b.token(), b.token()
+	b.step(StateHeld{Shard: 1, Token: undone, From: other})
+	o := protocol.HostOrder{Shard: 1, Token: b.token(), From: other, Ended: ended}
+	b.receive(&protocol.HostShards{Head: b.head(), Shards: []protocol.HostOrder{o}})
+	if s := want[StartShard](b); s != (StartShard{Shard: 1, Token: o.Token, From: other, Ended: ended}) {
+		t.Errorf("%+v", s)
+	}
+	if d := want[DropState](b); d.Token != undone {
+		t.Errorf("%+v", d)
+	}
+}
+
 // The home to which a state was sent has died: Stopped is not said before another
 // one has it, or the coordinator has none listed.
 func TestAStrandedStateGoesToAnother(t *testing.T) {

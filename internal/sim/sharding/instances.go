@@ -53,7 +53,7 @@ func (x *instances) startShard(e region.StartShard) {
 	i := &instance{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: r.Config.MailboxMax}}
 	x.shards[e.Shard] = i
 	if m.spec.State {
-		if states := x.mover.Take(i.key(), e.From); states != nil {
+		if states := x.mover.Take(e); states != nil {
 			i.states = states
 		}
 		if m.site.inv.members.Member(p.Node.ID) {

@@ -135,6 +135,8 @@ func encodeRecord(r protocol.Record) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Token.Term))
 	b = binary.BigEndian.AppendUint64(b, r.Token.Seq)
 	b = binary.BigEndian.AppendUint64(append(b, byte(r.State)), uint64(r.From))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Ended.Term))
+	b = binary.BigEndian.AppendUint64(b, r.Ended.Seq)
 	return string(binary.BigEndian.AppendUint64(append(b, r.Moves), uint64(r.Since)))
 }
 
@@ -152,7 +154,8 @@ func decodeRecords(v crdt.Value) []protocol.Record {
 			Token: protocol.Token{Term: gossip.Epoch(binary.BigEndian.Uint64(b[8:])), Seq: binary.BigEndian.Uint64(b[16:])},
 			State: protocol.RecordState(b[24]),
 			From:  gossip.NodeID(binary.BigEndian.Uint64(b[25:])),
-			Moves: b[33], Since: gossip.Epoch(binary.BigEndian.Uint64(b[34:])),
+			Ended: protocol.Token{Term: gossip.Epoch(binary.BigEndian.Uint64(b[33:])), Seq: binary.BigEndian.Uint64(b[41:])},
+			Moves: b[49], Since: gossip.Epoch(binary.BigEndian.Uint64(b[50:])),
 		})
 	}
 	slices.SortFunc(out, func(a, b protocol.Record) int { return int(a.Shard) - int(b.Shard) })

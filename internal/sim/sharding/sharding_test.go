@@ -14,7 +14,7 @@ import (
 
 func TestRecordsAreDecodedAsTheyWereEncoded(t *testing.T) {
 	want := protocol.Record{
-		Shard: 5, Home: 6, Token: protocol.Token{Term: 7, Seq: 8}, State: 1, From: 9, Moves: 2, Since: 10,
+		Shard: 5, Home: 6, Token: protocol.Token{Term: 7, Seq: 8}, State: 1, From: 9, Ended: protocol.Token{Term: 3, Seq: 4}, Moves: 2, Since: 10,
 	}
 	v, err := crdt.New(crdt.KindLWWMap)
 	if err != nil {

@@ -154,10 +154,11 @@ func (m *Mover) Kept(st protocol.ShardToken) map[int]uint64 {
 	return decodeStates(m.core.Held(allocation(st)))
 }
 
-// Take returns the states that a node has sent for a shard which starts here under a token, nil
-// if there are none.
-func (m *Mover) Take(st protocol.ShardToken, from gossip.NodeID) map[int]uint64 {
-	return decodeStates(m.core.Take(allocation(st), from))
+// Take returns the states that a node has sent for a shard which starts here by order, nil if
+// there are none.
+func (m *Mover) Take(order region.StartShard) map[int]uint64 {
+	st := protocol.ShardToken{Shard: order.Shard, Token: order.Token}
+	return decodeStates(m.core.Take(allocation(st), order.From, order.Ended))
 }
 
 func allocation(st protocol.ShardToken) mover.Allocation {

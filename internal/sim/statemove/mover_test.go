@@ -89,6 +89,12 @@ func stopOrder(n uint64) region.StopShard {
 	return region.StopShard{Shard: st.Shard, Token: st.Token, To: 2, Term: 7, Within: within}
 }
 
+// startOrder orders node 2 to start an allocation with the states of the first one at node 1.
+func startOrder(n uint64) region.StartShard {
+	st := allocated(n)
+	return region.StartShard{Shard: st.Shard, Token: st.Token, From: 1, Ended: allocated(1).Token}
+}
+
 // states take several chunks.
 var states = map[int]uint64{1: 11, 4: 44, 7: 77, 10: 10, 13: 13}
 
@@ -104,10 +110,10 @@ func TestStatesArriveOnce(t *testing.T) {
 	if got := from.mover.Kept(allocated(1)); !maps.Equal(got, states) {
 		t.Errorf("the old home keeps %v", got)
 	}
-	if got := to.mover.Take(allocated(2), 1); !maps.Equal(got, states) {
+	if got := to.mover.Take(startOrder(2)); !maps.Equal(got, states) {
 		t.Errorf("the shard starts with %v", got)
 	}
-	if got := to.mover.Take(allocated(3), 1); got != nil {
+	if got := to.mover.Take(startOrder(3)); got != nil {
 		t.Errorf("it starts again with %v", got)
 	}
 	from.mover.Drop(allocated(1), 1)
@@ -121,14 +127,14 @@ func TestStatesAreSentUntilAcknowledged(t *testing.T) {
 	from, to := newHomes()
 	from.lose = 2
 	from.mover.Send(stopOrder(1), states)
-	if len(from.sent) > 0 || to.mover.Take(allocated(2), 1) != nil {
+	if len(from.sent) > 0 || to.mover.Take(startOrder(2)) != nil {
 		t.Fatal("half of the states have arrived")
 	}
 	from.full = true
 	from.pass(resend)
 	from.full = false
 	from.pass(retryEvery)
-	if len(from.sent) != 1 || !from.sent[0] || !maps.Equal(to.mover.Take(allocated(2), 1), states) {
+	if len(from.sent) != 1 || !from.sent[0] || !maps.Equal(to.mover.Take(startOrder(2)), states) {
 		t.Errorf("sent %v", from.sent)
 	}
 }
