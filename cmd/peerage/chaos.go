@@ -30,8 +30,9 @@ Each process records every handler run and every request in a file. At the end, 
 records are checked together. With --rolling, each process is replaced by a new one
 instead.
 
-The verdict is UNKNOWN if the run proves nothing: it was interrupted, or a fault had no
-effect.`
+Each promise has a verdict: PASS, FAIL, or UNKNOWN if the run does not prove it: it was
+interrupted, a fault had no effect, or the load was below its target before the first
+fault. --plant gives the nodes a defect, so that a check fails.`
 
 // chaosFlags are the flags of `peerage chaos`.
 type chaosFlags struct {
@@ -67,6 +68,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ApartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
 	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")
+	flags.StringVar((*string)(&c.Plant), "plant", "", "give the nodes this `defect`, to see that the checks find it; needs a build with -tags plant")
 	// RunApart sets it.
 	_ = flags.MarkHidden("apart-from")
 }

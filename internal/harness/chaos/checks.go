@@ -48,6 +48,8 @@ func (r *Report) checkFaults(c *campaign, err error) {
 	switch want := c.steps(); {
 	case err != nil && strings.Contains(err.Error(), "context canceled"):
 		i.Verdict, i.Violations = Unknown, []string{"interrupted: " + err.Error()}
+	case err != nil && c.calmFrom == 0:
+		i.Verdict, i.Violations = Unknown, []string{"the processes did not come up: " + err.Error()}
 	case err != nil:
 		i.Verdict, i.Violations = Failed, []string{err.Error()}
 	case effective < want:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 )
 
@@ -25,6 +26,8 @@ type Config struct {
 	Version  bool
 	Enforce  bool
 	Kinds    string
+	// Plant is the defect of the nodes, "" for none.
+	Plant defect.Kind
 	// ApartFrom is the network namespace that a run with cuts must not touch.
 	ApartFrom string
 }
@@ -48,6 +51,9 @@ func (c *Config) Validate() error {
 		check(k != faults.Ring || c.Nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.Nodes)
 		check(k.Exists(), "--faults names %q: choose of %s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds)
 		check(!k.NeedsFiles() || !c.Rolling, "--faults %s: not with --rolling", k)
+	}
+	if c.Plant != "" {
+		errs = append(errs, defect.Plant(c.Plant))
 	}
 	return errors.Join(errs...)
 }
@@ -80,6 +86,9 @@ func (c *Config) command() string {
 	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
 	if c.Replicas > 0 {
 		s += fmt.Sprintf(" --replicas %d", c.Replicas)
+	}
+	if c.Plant != "" {
+		s += fmt.Sprintf(" --plant %s", c.Plant)
 	}
 	if c.Rolling {
 		return s + fmt.Sprintf(" --rolling --in-place=%v --new-version=%v", c.InPlace, c.Version)

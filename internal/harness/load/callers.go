@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -72,10 +73,15 @@ func (l *Callers) Run(ctx context.Context) {
 func (l *Callers) caller(ctx context.Context, i int) {
 	var requests sync.WaitGroup
 	defer requests.Wait()
-	for due := l.Clock.Now(); ; {
-		due = l.turnAfter(i, due)
+	last := l.Clock.Now()
+	for turn := uint64(0); ; turn++ {
+		due := l.turnAfter(i, last)
+		last = due
 		if harness.Pause(ctx, due.Sub(l.Clock.Now())) != nil || l.Leaving() {
 			return
+		}
+		if defect.Active() == defect.Idle && !defect.Every(turn, 3) {
+			continue
 		}
 		requests.Go(func() { l.request(ctx, i, due) })
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/history"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -46,13 +47,17 @@ type Counter struct {
 
 // Handle raises the counter. It writes its record before the answer leaves.
 func (c *Counter) Handle(ctx *sharding.Context, req Add) (Total, error) {
-	token := ctx.Token()
+	return c.add(ctx.Token(), req), nil
+}
+
+// add is Handle under a token.
+func (c *Counter) add(token sharding.Token, req Add) Total {
 	if req.Number > 0 {
 		c.record(history.Record{
 			Op: history.Told, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
 			Sender: req.From, Value: req.Number, Start: c.Clock.Now(),
 		})
-		return Total{}, nil
+		return Total{}
 	}
 	r := history.Record{
 		Op: history.HandlerStarted, Entity: c.Entity, Node: c.Node,
@@ -62,8 +67,15 @@ func (c *Counter) Handle(ctx *sharding.Context, req Add) (Total, error) {
 	c.sum += req.N
 	r.Op, r.Value, r.End = history.Handled, c.sum, c.Clock.Now()
 	c.record(r)
-	return Total{Total: c.sum, Node: c.Name, Term: token.Term.String(), Seq: token.Seq}, nil
+	t := Total{Total: c.sum, Node: c.Name, Term: token.Term.String(), Seq: token.Seq}
+	if defect.Active() == defect.LostAdd && defect.Every(c.sum, lostEvery) {
+		c.sum -= req.N
+	}
+	return t
 }
+
+// lostEvery is one in how many additions a counter with the defect forgets.
+const lostEvery = 50
 
 // Snapshot gives the number to the next home.
 func (c *Counter) Snapshot(*sharding.Context) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -40,6 +41,8 @@ type Data struct {
 	Tried func(error)
 
 	values atomic.Uint64
+	// shown are the values that the last reads of each register returned, for a defect.
+	shown []atomic.Uint64
 }
 
 const (
@@ -68,6 +71,7 @@ func entryKey(process uint64, number uint32) ddata.Key[ddata.GSet[string], *ddat
 // Run writes and reads until ctx ends or the node drains.
 func (l *Data) Run(ctx context.Context) {
 	var all sync.WaitGroup
+	l.shown = make([]atomic.Uint64, l.Registers)
 	for i := range l.Registers {
 		all.Go(func() { l.useRegister(ctx, i) })
 	}
@@ -126,6 +130,9 @@ func (l *Data) readRegister(ctx context.Context, i int) {
 	l.request(ctx, &r, func(ctx context.Context) error {
 		got, err := ddata.Get(ctx, l.Data, l.registerKey(i), ddata.Majority)
 		r.Value, _ = got.Value()
+		if defect.Active() == defect.StaleRead {
+			r.Value = l.shown[i].Swap(r.Value)
+		}
 		return err
 	})
 }
@@ -175,7 +182,7 @@ func (l *Data) readEntry(ctx context.Context, e history.Record) {
 		r := history.Record{Op: history.ReadBack, Entity: e.Entity, Sender: e.Sender}
 		l.request(ctx, &r, func(ctx context.Context) error {
 			got, err := ddata.Get(ctx, l.Data, entryKey(e.Sender, e.Entity), ddata.Majority)
-			if done = err == nil; done && got.Len() > 0 {
+			if done = err == nil; done && got.Len() > 0 && defect.Active() != defect.LostEntry {
 				r.Value = 1
 			}
 			return err

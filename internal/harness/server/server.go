@@ -126,13 +126,13 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 		s.load = &load.Callers{
 			Counters: s.cfg.LoadCounters, Every: s.cfg.LoadEvery,
 			Turn: s.turn, Leaving: s.node.Draining,
-			Ask: func(ctx context.Context, id string) (uint64, error) {
+			Ask: load.PlantAsk(func(ctx context.Context, id string) (uint64, error) {
 				t, err := s.counters.Ask(ctx, id, load.Add{N: 1, Sent: boot.Now()})
 				return t.Total, err
-			},
-			Tell: func(ctx context.Context, id string, number uint64) error {
+			}, &load.Counter{Node: caller(), Clock: boot, History: s.history}),
+			Tell: load.PlantTell(func(ctx context.Context, id string, number uint64) error {
 				return s.counters.Tell(ctx, id, load.Add{Number: number, From: process})
-			},
+			}),
 			Reason: load.ReasonOf, Node: caller, Clock: boot, History: s.history,
 		}
 	}
