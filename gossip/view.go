@@ -308,8 +308,8 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 type Contest struct {
 	Cluster uint64  `json:"cluster,string"`
 	Verdict Verdict `json:"verdict"`
-	// Generation is the highest that the other cluster had met by its own account when this
-	// one decided to stand over it; 0 before. This cluster opens a higher one when the contest
+	// Generation is the highest that the other cluster can reach without new members, by its
+	// own account when this one decided to stand over it; 0 before. This cluster opens a higher one when the contest
 	// ends, and so does a takeover by any member that holds the view.
 	Generation uint32 `json:"generation"`
 	// Nodes are some of the other cluster's members, with id, name and address only.

@@ -182,7 +182,7 @@ func (es *encounters) sendEncounter(e *encounter) {
 	}
 	m := &Encounter{
 		From: bareNode(es.cfg.Self), Cluster: es.view.Cluster, To: e.cluster, Standing: es.view.Standing,
-		Generation: es.generation, Nodes: es.seniorVoters(), Nonce: e.nonce, Echo: e.theirs,
+		Generation: es.lastGeneration(), Nodes: es.seniorVoters(), Nonce: e.nonce, Echo: e.theirs,
 	}
 	if f := es.view.Contest(e.cluster); f != nil {
 		m.Verdict = f.Verdict
@@ -202,6 +202,15 @@ func (es *encounters) sendEncounter(e *encounter) {
 		es.out.Learn = append(es.out.Learn, n)
 		es.sendTo(n.ID, m)
 	}
+}
+
+// lastGeneration returns the highest generation that this cluster can reach after it has yielded.
+// Members that have not learned of the yield may find all those that have learned of it dead,
+// and take over. Each takeover leaves out at least one member, and raises the generation by one.
+// The cluster that stands rises above this generation, and so its tokens are above all of the
+// takeovers', unless these members admit others and take over again.
+func (es *encounters) lastGeneration() uint32 {
+	return es.generation + uint32(len(es.view.Members)-1)
 }
 
 // seniorVoters lists this cluster's most senior voters, for the other cluster to contact.

@@ -450,6 +450,9 @@ func yieldUnseen(w *world) {
 		v := left.core.View()
 		return len(v.Members) == 1 && len(v.Forks) == 1 && len(v.Foreign) == 0 && w.holds(left)
 	})
+	if taken, stands := left.core.View().Epoch, w.nodes[big[0]].core.View().Epoch; taken >= stands {
+		w.fail("the other has taken over in %v, and the cluster that stands is in %v: tokens of the first lie above", taken, stands)
+	}
 	w.cut = nil
 	s.together()
 	w.must(30*time.Second, "one cluster", func() bool { return s.one(5) })

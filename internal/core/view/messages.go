@@ -186,7 +186,8 @@ type Encounter struct {
 	Verdict gossip.Verdict
 	// Judged is the receiver's standing on which a VerdictStands was given.
 	Judged gossip.Standing
-	// Generation is the highest that the sender has met.
+	// Generation is the highest that the sender's cluster has met, or can reach by takeovers of
+	// members that do not learn how the contest ends.
 	Generation uint32
 	// Nodes are the sender's most senior voters.
 	Nodes []gossip.Node

@@ -51,6 +51,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		"yields to a verdict on another standing",
 		"absorbs a cluster in the old generation",
 		"contest without an end",
+		"stands below later takeovers",
 	} {
 		t.Run(name, func(t *testing.T) {
 			planted.MustCatch(t, name, playAnywhere)
