@@ -1,6 +1,10 @@
 package sharding
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -31,3 +35,18 @@ func (t Token) String() string { return protocol.Token(t).String() }
 
 // MarshalText writes the token as String does.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (t *Token) UnmarshalText(text []byte) error {
+	term, seq, found := strings.Cut(string(text), "/")
+	var out Token
+	err := out.Term.UnmarshalText([]byte(term))
+	if err == nil {
+		out.Seq, err = strconv.ParseUint(seq, 10, 64)
+	}
+	if !found || err != nil {
+		return fmt.Errorf("sharding: %q is no token", text)
+	}
+	*t = out
+	return nil
+}

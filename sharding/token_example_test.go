@@ -1,6 +1,7 @@
 package sharding_test
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/peerage-go/peerage/sharding"
@@ -11,4 +12,14 @@ func ExampleToken() {
 	older, newer := sharding.Token{Term: 4, Seq: 300}, sharding.Token{Term: 5, Seq: 1}
 	fmt.Println(older.Less(newer), newer.Compare(older), sharding.Token{}.IsZero())
 	// Output: true 1 true
+}
+
+// Tokens are text in JSON, and come back from it.
+func ExampleToken_UnmarshalText() {
+	var t sharding.Token
+	fmt.Println(json.Unmarshal([]byte(`"1.2/3"`), &t), t.Seq)
+	fmt.Println(json.Unmarshal([]byte(`"3"`), &t))
+	// Output:
+	// <nil> 3
+	// sharding: "3" is no token
 }

@@ -20,7 +20,7 @@ enforced: they hold for two cores without other load.`
 func (p *program) benchCommand() *cobra.Command {
 	cfg, file := &bench.Config{}, ""
 	cmd := &cobra.Command{
-		Use: "bench", Short: "measure messages, memory, failover and placement beside raw limits", Long: benchHelp, Args: noArguments,
+		Use: "bench", Short: "measure messages, memory and failover beside raw limits", Long: benchHelp, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return p.runBench(cfg, file) },
 	}
 	flags := cmd.Flags()

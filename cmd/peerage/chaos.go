@@ -44,7 +44,7 @@ type chaosFlags struct {
 func (p *program) chaosCommand() *cobra.Command {
 	c := &chaosFlags{}
 	cmd := &cobra.Command{
-		Use: "chaos", Short: "kill, pause, drain and restart node processes, and check their records", Long: chaosHelp, Args: noArguments,
+		Use: "chaos", Short: "kill, pause and restart processes, and check their records", Long: chaosHelp, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return p.runChaos(c) },
 	}
 	c.register(cmd.Flags())

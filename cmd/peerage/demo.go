@@ -22,7 +22,7 @@ func (p *program) demoCommand() *cobra.Command {
 	var cfg demo.Config
 	var keep bool
 	cmd := &cobra.Command{
-		Use: "demo", Short: "start five node processes, kill four, show that the last takes over", Long: demoHelp, Args: noArguments,
+		Use: "demo", Short: "start five processes, kill four, and watch the last take over", Long: demoHelp, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return p.runDemo(cfg, keep) },
 	}
 	flags := cmd.Flags()

@@ -13,6 +13,8 @@ const (
 	exitFailed = 1
 	// exitUsage is also that of a run of chaos that proves nothing.
 	exitUsage = 2
+	// exitUnreachable is that of commands that found no node to ask.
+	exitUnreachable = 3
 )
 
 // exitTable ends the help of every command.
@@ -21,6 +23,7 @@ Exit codes:
   0  done, or the verdict is PASS
   1  it failed, or the verdict is FAIL
   2  the command line or the settings are wrong, or the verdict is UNKNOWN
+  3  no node answers
 `
 
 // exitError is an error with an exit code of its own. Without an err, the command has

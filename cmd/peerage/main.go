@@ -8,13 +8,19 @@ import (
 	"os"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
+
+	"github.com/peerage-go/peerage/cmd/peerage/internal/client"
 )
 
 const rootHelp = `Peerage is cluster sharding for Go without a database. This program runs nodes that host
 counters, shows what a cluster does, and tests that it keeps its promises.
 
 To begin:  peerage demo`
+
+// helpWidth is the number of columns of help texts.
+const helpWidth = 80
 
 // helpFooter is part of the help of every command. Lines of flags end at column 80.
 const helpFooter = `{{if .HasAvailableSubCommands}}
@@ -42,7 +48,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run executes a command line and returns the exit code. It writes an error as one line.
 func run(args []string, stdout, stderr io.Writer) int {
-	p := &program{args: args, stdout: stdout, stderr: stderr}
+	p := &program{args: args, stdout: stdout, stderr: stderr, configurable: map[string]bool{}}
 	root := p.rootCommand()
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take those of the process
 	root.SetOut(stdout)
@@ -56,6 +62,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		return exit.code
+	}
+	if unreachable := (*client.UnreachableError)(nil); errors.As(err, &unreachable) {
+		return exitUnreachable
 	}
 	return exitFailed
 }
@@ -76,22 +85,38 @@ func (p *program) rootCommand() *cobra.Command {
 		&cobra.Group{ID: groupOther, Title: "Further commands:"},
 	)
 	root.PersistentFlags().BoolVar(&p.json, "json", false, "print JSON, for programs; keys are in snake_case")
+	cobra.AddTemplateFunc("fold", foldText)
+	root.SetHelpTemplate("{{fold .Long}}\n\n{{.UsageString}}")
 	root.SetUsageTemplate("Usage: {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND [flags]{{else}}{{.UseLine}}{{end}}\n" + helpFooter)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 	})
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
-	addGroup(root, groupStart, p.demoCommand(), p.nodeCommand())
-	addGroup(root, groupLook, p.statusCommand(), p.drainCommand())
+	addGroup(root, groupStart, p.demoCommand(), p.nodeCommand(), p.certsCommand())
+	addGroup(root, groupLook, p.statusCommand(), p.membersCommand(), p.typesCommand(), p.shardsCommand(), p.whereCommand(), p.explainCommand(),
+		p.topCommand(), p.drainCommand(), p.placeCommand())
 	addGroup(root, groupProve, p.chaosCommand(), p.benchCommand(), p.simCommand())
 	addGroup(root, groupOther, p.versionCommand())
 	cobra.EnableCommandSorting = false // the help has them in this order
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Short = "write a script by which bash, zsh, fish or powershell completes commands"
+		c.Short = "write a script that completes commands in a shell"
 	}
 	return root
+}
+
+// foldText wraps the paragraphs of a help text at helpWidth. Lines that begin with a space stay
+// as they are.
+func foldText(text string) string {
+	var out []string
+	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		if !strings.HasPrefix(paragraph, " ") {
+			paragraph = ansi.Wordwrap(strings.ReplaceAll(paragraph, "\n", " "), helpWidth, "")
+		}
+		out = append(out, paragraph)
+	}
+	return strings.Join(out, "\n\n")
 }
 
 func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {

@@ -57,11 +57,27 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		{[]string{"node", "--http", "nowhere"}, []string{"--http nowhere"}},
 		{[]string{"node", "--log", "loud"}, []string{"--log", "loud"}},
 		{[]string{"node", "--load-counters", "3"}, []string{"--history"}},
-		{[]string{"status", "--http", "127.0.0.1:1"}, []string{"refused"}},
+		{[]string{"status", "--node", "127.0.0.1:1"}, []string{"refused", "peerage node", "--node"}},
 		{[]string{"chaos", "--rounds", "0", "--faults", "flood"}, []string{"--rounds is 0", `"flood"`}},
 		{[]string{"bench", "--only", "luck"}, []string{"luck", "remote-tell"}},
-		{[]string{"drain"}, []string{"name one node"}},
-		{[]string{"drain", "127.0.0.1:1"}, []string{"refused"}},
+		{[]string{"drain"}, []string{"drain NODE"}},
+		{[]string{"drain", "a", "--node", "127.0.0.1:1"}, []string{"refused"}},
+		{[]string{"drain", "a", "--node", "nowhere"}, []string{"--node nowhere"}},
+		{[]string{"status", "--tls-cert", "a.pem"}, []string{"--tls-ca"}},
+		{[]string{"status", "--tls-ca", "none.pem"}, []string{"--tls-ca", "none.pem"}},
+		{[]string{"where", "counter"}, []string{"where TYPE ID"}},
+		{[]string{"explain", "counter"}, []string{"--id"}},
+		{[]string{"place", "counter", "x", "b"}, []string{`SHARD is "x"`}},
+		{[]string{"place", "counter", "1"}, []string{"--clear"}},
+		{[]string{"top", "--every", "1ms"}, []string{"--every"}},
+		{[]string{"certs"}, []string{"--dir"}},
+		{[]string{"certs", "--dir", "d", "--nodes", "a,a"}, []string{"--nodes", `"a"`}},
+		{[]string{"certs", "--dir", "d", "--days", "0"}, []string{"--days"}},
+		{[]string{"node", "--config", "none.yaml"}, []string{"--config", "none.yaml"}},
+		{[]string{"node", "--http-tls"}, []string{"--http-tls", "--tls-cert"}},
+		{[]string{"node", "--strategy", "luck"}, []string{"--strategy", "luck"}},
+		{[]string{"demo", "--color"}, []string{"--color", "peerage demo --help"}},
+		{[]string{"statsu"}, []string{"did you mean status?"}},
 		{[]string{"sim", "--seeds", "0"}, []string{"--seeds"}},
 	} {
 		t.Run(fmt.Sprint(tc.args), func(t *testing.T) {
@@ -83,7 +99,8 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 
 // Each command describes itself, its flags and its exit codes, on standard output.
 func TestHelpExitsWithZero(t *testing.T) {
-	for _, name := range []string{"", "demo", "node", "chaos", "bench", "sim", "status", "drain", "version", "completion"} {
+	for _, name := range []string{"", "demo", "node", "chaos", "bench", "sim", "certs", "status", "members", "types", "shards", "where", "explain",
+		"top", "drain", "place", "version", "completion"} {
 		var out, errs bytes.Buffer
 		if code := run(append(strings.Fields(name), "--help"), &out, &errs); code != exitOK || errs.Len() > 0 {
 			t.Errorf("%s --help: exit code %d, %s", name, code, errs.String())
@@ -94,7 +111,7 @@ func TestHelpExitsWithZero(t *testing.T) {
 			}
 		}
 		for _, line := range strings.Split(out.String(), "\n") {
-			if len(line) > 90 {
+			if len(line) > helpWidth && !strings.Contains(line, "peerage node --name") {
 				t.Errorf("%s --help has a line of %d columns: %s", name, len(line), line)
 			}
 		}
@@ -106,11 +123,16 @@ func TestHelpExitsWithZero(t *testing.T) {
 	}
 }
 
-// The page and the help describe the same exit codes.
-func TestExitCodesAreDocumented(t *testing.T) {
+// The page and the help list the same commands and exit codes.
+func TestCommandsAndExitCodesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/COMMANDS.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range (&program{configurable: map[string]bool{}}).rootCommand().Commands() {
+		if c.Name() != "help" && !strings.Contains(string(page), "`"+c.Name()+"`") {
+			t.Errorf("docs/COMMANDS.md does not list %s", c.Name())
+		}
 	}
 	lines := strings.Split(strings.TrimSpace(exitTable), "\n")[1:]
 	for _, line := range lines {

@@ -26,7 +26,9 @@ Give all nodes the same list of addresses, at every start:
   LIST=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
   peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $LIST
   peerage node --name b --listen 127.0.0.1:7102 --http 127.0.0.1:8102 --join $LIST
-  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST`
+  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST
+
+With certificates: peerage certs --dir d, then peerage node --config d/a.yaml.`
 
 // hiddenFlags are set by demo, chaos, bench and tests for the processes that they start.
 var hiddenFlags = []string{"until-stdin-closes", "wall-offset", "load-registers", "load-counters", "load-every", "history", "state-bytes"}
@@ -41,6 +43,7 @@ func (p *program) nodeCommand() *cobra.Command {
 	nodeFlags(c, flags)
 	securityFlags(c, flags)
 	flags.BoolVar(&untilStdin, "until-stdin-closes", false, "end when standard input ends; a line like \"wall-offset 24h\" on it sets the wall clock")
+	p.addSettings(cmd, "tls-cert", "tls-key", "tls-ca", "secret-keys", "data-dir")
 	for _, name := range hiddenFlags {
 		_ = flags.MarkHidden(name) // fails for unknown names only; TestHelp lists the rest
 	}
@@ -60,6 +63,7 @@ func nodeFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.IntVar(&c.Node.BootstrapExpect, "bootstrap-expect", 0, "number of contact points that must answer before the lowest of them forms a cluster; default and minimum: more than half of the list; required with names and with one address")
 	flags.BoolVar(&c.Node.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
 	flags.IntVar(&c.Shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
+	flags.StringVar(&c.Strategy, "strategy", server.StrategyEven, "where shards live: even, or external, which 'peerage place' steers; equal on all nodes")
 	flags.IntVar(&c.MinMembers, "min-members", 1, "number of nodes required before the first counter is placed")
 	flags.IntVar(&c.Replicas, "replicas", 0, "number of nodes that keep each count, so that it survives kills of less than half of them; equal on all nodes (0: only its home keeps it)")
 	flags.IntVar(&c.StateBytes, "state-bytes", 0, "size of each count's state, to measure the cost of moving it")
@@ -84,7 +88,8 @@ func securityFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.StringVar(&c.KeysFile, "secret-keys", "", "`file` with AES keys for memberlist's datagrams, one a line in base64; the first encrypts")
 	flags.StringVar(&c.HTTP, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
 	flags.Var((*list)(&c.HTTPHosts), "http-host", "host `name` that HTTP requests may use, besides addresses and localhost; may be repeated")
-	flags.BoolVar(&c.InsecureHTTP, "insecure-http", false, "allow --http an address other than loopback; the API has no authentication")
+	flags.BoolVar(&c.HTTPTLS, "http-tls", false, "serve the HTTP API by TLS with these certificates, to clients with one of the same authority")
+	flags.BoolVar(&c.InsecureHTTP, "insecure-http", false, "allow --http an address other than loopback without --http-tls; the API then has no authentication")
 }
 
 func (p *program) runNode(c *server.Config, untilStdin bool) error {

@@ -153,7 +153,7 @@ func TestDrainByCommand(t *testing.T) {
 	}
 	for range 2 { // it may be asked again
 		var out, errs bytes.Buffer
-		if code := run([]string{"drain", a.HTTP}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "a ("+a.Node+") has left") {
+		if code := run([]string{"drain", "a", "--node", a.HTTP}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "a ("+a.Node+") has left") {
 			t.Fatalf("drain: %d %s%s", code, out.String(), errs.String())
 		}
 	}
@@ -181,10 +181,10 @@ func TestDrainByCommand(t *testing.T) {
 func checkStatus(t *testing.T, a harness.Report) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run([]string{"status", "--http", a.HTTP}, &out, &errs); code != exitOK {
+	if code := run([]string{"status", "--node", a.HTTP}, &out, &errs); code != exitOK {
 		t.Fatalf("status: %d %s", code, errs.String())
 	}
-	for _, want := range []string{"node a (" + a.Node + ")", "leader", "backend", "  2  b", "type counter: "} {
+	for _, want := range []string{"node a (" + a.Node + ")", "leader", "backend", "\n2  b", "type counter: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("status does not say %q:\n%s", want, out.String())
 		}

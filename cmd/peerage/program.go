@@ -3,7 +3,13 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/peerage-go/peerage/cmd/peerage/internal/settings"
 )
 
 // program is one call of the command.
@@ -11,6 +17,10 @@ type program struct {
 	args           []string
 	stdout, stderr io.Writer
 	json           bool
+	// config is the file of settings, configurable are the names of all flags that it may
+	// set, of this command or of others.
+	config       string
+	configurable map[string]bool
 }
 
 // text is where a command writes for people: to standard error if standard output has JSON.
@@ -32,4 +42,16 @@ func (p *program) printJSON(v any) error {
 func (p *program) argsAfter(command string) []string {
 	at := slices.Index(p.args, command)
 	return slices.Concat(p.args[:at], p.args[at+1:])
+}
+
+// addSettings lets a file and environment variables set the flags of a command, which are all
+// defined. Those named hold paths.
+func (p *program) addSettings(cmd *cobra.Command, paths ...string) {
+	settings.MarkPaths(cmd.Flags(), paths...)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { p.configurable[f.Name] = true })
+	cmd.Flags().StringVar(&p.config, "config", os.Getenv(settings.Variable("config")),
+		"YAML `file` with these settings, or set variables: PEERAGE_TLS_CERT for --tls-cert; a flag wins over both, a variable over the file")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return usageError(settings.Load(cmd.Flags(), p.config, os.LookupEnv, func(name string) bool { return p.configurable[name] }))
+	}
 }

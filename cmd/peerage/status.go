@@ -2,87 +2,89 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/internal/harness"
-	"github.com/peerage-go/peerage/sharding"
+	"github.com/peerage-go/peerage/cmd/peerage/internal/client"
 )
 
+// askPatience is how long the commands that ask wait: nodes that hang are given up after 3 s.
+const askPatience = 10 * time.Second
+
+const statusHelp = `Prints the state of a cluster: its members, the leader, how many shards and entities each
+member runs, and what is wrong. Any node answers for the whole cluster, for as long as it
+is a member.`
+
 func (p *program) statusCommand() *cobra.Command {
-	var addr string
-	cmd := &cobra.Command{
-		Use: "status", Short: "print the state of a node and its cluster", Args: noArguments,
-		Long: "Prints the state of a node: its view, the leader, its lease, and where shards live.",
-		RunE: func(*cobra.Command, []string) error { return p.showStatus(addr) },
-	}
-	cmd.Flags().StringVar(&addr, "http", "127.0.0.1:8101", "`host:port` of the node's HTTP API")
-	return cmd
+	return p.lookCommand(&looker{
+		use: "status", short: "print the state of a cluster", long: statusHelp, patience: askPatience,
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			o, err := askCluster(ctx, c, "")
+			if err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(o)
+			}
+			printStatus(p.stdout, &o)
+			return nil
+		},
+	})
 }
 
-func (p *program) showStatus(addr string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	body, err := harness.Fetch(ctx, http.MethodGet, "http://"+addr+"/status")
-	if err != nil {
-		return err
-	}
-	var s peerage.Status
-	if err := json.Unmarshal(body, &s); err != nil {
-		return fmt.Errorf("%s answers, but not like a node: %v", addr, err)
-	}
-	if p.json {
-		return p.printJSON(s)
-	}
-	printStatus(p.stdout, &s)
-	return nil
-}
-
-func printStatus(w io.Writer, s *peerage.Status) {
-	fmt.Fprintf(w, "node %s (%s) at %s, cluster %s\n", s.Name, s.Node, s.Addr, s.Cluster)
-	fmt.Fprintf(w, "lease: %s\n", s.Lease)
-	if s.NotReady != "" {
-		fmt.Fprintf(w, "not ready: %s\n", s.NotReady)
-	}
-	for _, path := range s.FilesSetAside {
-		fmt.Fprintf(w, "set aside, since it is of another cluster of this name: %s\n", path)
-	}
+func printStatus(w io.Writer, o *overview) {
+	s := &o.Node
+	fmt.Fprintf(w, "cluster %s, as node %s (%s) at %s sees it\n", s.Cluster, s.Name, s.Node, s.Addr)
 	if s.View == nil {
-		fmt.Fprintln(w, "in no view yet")
+		fmt.Fprintln(w, "it is in no cluster yet:", s.NotReady)
 		return
 	}
-	fmt.Fprintf(w, "view %s:\n", s.View.Epoch)
-	t := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
-	for i, m := range s.View.Members {
-		mark := ""
-		if m.ID == s.Leader {
-			mark = "leader"
+	fmt.Fprintf(w, "%d members, led by %s, view %s; lease of %s: %s\n\n", len(s.View.Members), dash(o.nameOf(s.Leader)), s.View.Epoch, s.Name, s.Lease)
+	failed := o.failed()
+	var rows [][]string
+	for _, m := range o.members() {
+		state := m.state()
+		shards, entities := o.hosted(m.Node)
+		cells := []string{figure(shards), figure(entities)}
+		if failed[m.Node] != "" {
+			state, cells = state+", no answer", []string{"?", "?"}
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\n", i+1, m.Name, m.ID, m.Addr, m.Status, strings.Join(m.Roles, ","), mark)
+		rows = append(rows, append([]string{strconv.Itoa(m.Seniority), m.Name, state, m.Addr, joined(m.Roles)}, cells...))
 	}
-	t.Flush()
-	for _, typ := range s.Types {
-		fmt.Fprintf(w, "type %s: %d of %d shards here, %d entities\n", typ.Name, typ.Shards, typ.ShardsTotal, typ.Entities)
-		for _, h := range typ.Homes {
-			fmt.Fprintf(w, "  %s: %d shards %s\n", h.Node, len(h.Shards), someShards(h.Shards))
-		}
+	printTable(w, "# NAME STATE ADDRESS ROLES SHARDS ENTITIES", rows)
+	fmt.Fprintln(w)
+	for _, t := range o.Types {
+		fmt.Fprintf(w, "type %s: %s of %s shards have a home, %s entities; placed by %s\n",
+			t.Name, figure(t.Shards), figure(t.ShardsTotal), figure(t.Entities), dash(t.Coordinator))
 	}
+	printProblems(w, o)
 }
 
-// shardsShown is how many shards of a node the page names; --json names all.
-const shardsShown = 24
-
-func someShards(shards []sharding.ShardID) string {
-	if len(shards) <= shardsShown {
-		return fmt.Sprint(shards)
+// printProblems writes a line for each thing that needs an operator.
+func printProblems(w io.Writer, o *overview) {
+	s := &o.Node
+	if s.NotReady != "" {
+		fmt.Fprintf(w, "! %s is not ready: %s\n", s.Name, s.NotReady)
 	}
-	return fmt.Sprintf("%v and %d more", shards[:shardsShown], len(shards)-shardsShown)
+	for _, f := range s.View.Foreign {
+		fmt.Fprintf(w, "! in contest with another cluster of the name %s, of %d nodes: %s\n", s.Cluster, len(f.Nodes), f.Verdict)
+	}
+	for _, path := range s.FilesSetAside {
+		fmt.Fprintf(w, "! set aside, since it is of another cluster of this name: %s\n", path)
+	}
+	for _, t := range o.Types {
+		if t.Refused != "" {
+			fmt.Fprintf(w, "! %s does not host type %s: %s\n", s.Name, t.Name, t.Refused)
+		}
+		for _, id := range t.Unregistered {
+			fmt.Fprintf(w, "! %s has the role of type %s and does not run it\n", o.nameOf(id), t.Name)
+		}
+		for _, f := range t.Failed {
+			fmt.Fprintf(w, "! %s did not answer about type %s, %s shards of it were there: %s\n", f.Name, t.Name, figure(len(f.Shards)), f.Error)
+		}
+	}
 }

@@ -87,3 +87,7 @@ func ReadReports(r io.Reader, got func(Report)) error {
 		got(rep)
 	}
 }
+
+// HTTPMetadata is the key under which `peerage node` publishes the address of its HTTP API in
+// the metadata of its member.
+const HTTPMetadata = "http"

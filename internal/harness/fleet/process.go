@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func Start(name, file, listen string, prepare func(*exec.Cmd), args ...string) (
 	args = append([]string{"node", "--name", name, "--listen", listen, "--http", "127.0.0.1:0",
 		"--print-addresses", "--print-stats", "50ms", "--until-stdin-closes", "--history", p.History, "--log", "warn"}, args...)
 	p.cmd = exec.Command(self, args...)
-	p.cmd.Stderr = &p.stderr
+	p.cmd.Stderr, p.cmd.Env = &p.stderr, childEnv(os.Environ())
 	p.cmd.SysProcAttr = ChildAttr()
 	prepare(p.cmd)
 	p.stdin, err = p.cmd.StdinPipe()
@@ -78,6 +79,12 @@ func Start(name, file, listen string, prepare func(*exec.Cmd), args ...string) (
 	}
 	go p.follow(out)
 	return p, nil
+}
+
+// childEnv returns the environment without the variables that are settings of a node: the
+// child has its own.
+func childEnv(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return strings.HasPrefix(v, "PEERAGE_") })
 }
 
 func (p *Process) follow(out io.Reader) {

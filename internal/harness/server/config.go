@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/sharding"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Config holds the settings of `peerage node`.
@@ -20,6 +23,9 @@ type Config struct {
 	// address other than loopback.
 	HTTPHosts    []string
 	InsecureHTTP bool
+	// HTTPTLS serves the HTTP API by TLS with Certificates, to clients that hold a
+	// certificate of the same authority.
+	HTTPTLS bool
 	// Certificates are used if any of their files is named, KeysFile if it is.
 	Certificates peerage.CertificateFiles
 	KeysFile     string
@@ -28,6 +34,8 @@ type Config struct {
 	MinMembers int
 	// Replicas is how many nodes hold each count, 0 for the counter's home alone.
 	Replicas int
+	// Strategy is StrategyEven, which "" stands for, or StrategyExternal.
+	Strategy string
 	// StateBytes is how large each count's state is at least.
 	StateBytes int
 	LameDuck   time.Duration
@@ -53,9 +61,18 @@ type Config struct {
 	Force func() (context.Context, context.CancelFunc)
 }
 
+// The strategies by which shards of counters find their homes.
+const (
+	StrategyEven     = "even"
+	StrategyExternal = "external"
+)
+
+// strategies are those that --strategy names; nil is the default of sharding.Type.
+var strategies = map[string]sharding.Strategy{"": nil, StrategyEven: nil, StrategyExternal: strategy.External{}}
+
 // secure reads what the security flags name.
 func (c *Config) secure() (files *peerage.CertificateFiles, err error) {
-	if err := checkHTTPAddr(c.HTTP, c.InsecureHTTP); err != nil {
+	if err := checkHTTPAddr(c.HTTP, c.InsecureHTTP || c.HTTPTLS); err != nil {
 		return nil, err
 	}
 	if c.KeysFile != "" {
@@ -64,6 +81,9 @@ func (c *Config) secure() (files *peerage.CertificateFiles, err error) {
 		}
 	}
 	if c.Certificates == (peerage.CertificateFiles{}) {
+		if c.HTTPTLS {
+			return nil, errors.New("--http-tls needs --tls-cert, --tls-key and --tls-ca")
+		}
 		return nil, nil
 	}
 	return &c.Certificates, nil

@@ -71,7 +71,7 @@ func checkHTTPAddr(addr string, insecure bool) error {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--http %s is not a loopback address, and the API has no authentication: anyone who reaches it can drain the node; keep it on loopback behind a proxy, or give --insecure-http", addr)
+	return fmt.Errorf("--http %s is not a loopback address, and the API has no authentication: anyone who reaches it can drain the node; keep it on loopback behind a proxy, or give --http-tls or --insecure-http", addr)
 }
 
 const secretKeysFileMax = 64 << 10

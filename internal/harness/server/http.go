@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,8 @@ type api struct {
 	node     *peerage.Node
 	counters *sharding.Region[load.Add, load.Total]
 	registry *prometheus.Registry
+	// external is set if the shards of the counters go where they are placed.
+	external bool
 }
 
 func (a *api) handler() http.Handler {
@@ -37,6 +41,7 @@ func (a *api) handler() http.Handler {
 	mux.HandleFunc("POST /v1/counters/{id}/tell", a.tell)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{Registry: a.registry}))
 	mux.HandleFunc("POST /drain", a.handleDrain)
+	mux.HandleFunc("POST /place", a.handlePlace)
 	mux.Handle("GET /data/", http.StripPrefix("/data", a.node.DataHandler()))
 	mux.Handle("/", a.node.Handler()) // healthz, readyz, status
 	return mux
@@ -87,6 +92,26 @@ func (a *api) handleDrain(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, harness.Drained{Name: self.Name, Node: self.ID.String(), TookMS: float64(time.Since(began).Microseconds()) / 1000})
 }
 
+// handlePlace stores the wish to have a shard on the node of a name. The shard moves within a
+// round of the coordinator.
+func (a *api) handlePlace(w http.ResponseWriter, r *http.Request) {
+	if !a.external {
+		answer(w, http.StatusConflict, failure{Error: "the strategy of this cluster spreads shards evenly and reads no wishes: start its nodes with --strategy external"})
+		return
+	}
+	shard, err := strconv.ParseUint(r.FormValue("shard"), 10, 32)
+	if err != nil {
+		answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("shard is %q: choose a number", r.FormValue("shard"))})
+		return
+	}
+	wish := map[sharding.ShardID]string{sharding.ShardID(shard): r.FormValue("node")}
+	if err := a.node.Registry().Place(r.Context(), r.FormValue("type"), wish); err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, struct{}{})
+}
+
 func readAdd(w http.ResponseWriter, r *http.Request) (load.Add, bool) {
 	var req load.Add
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyBytesMax))
@@ -111,6 +136,8 @@ func refuse(w http.ResponseWriter, err error) {
 	f := failure{Error: err.Error(), Retryable: sharding.Retryable(err), OutcomeUnknown: sharding.OutcomeUnknown(err)}
 	code := http.StatusInternalServerError
 	switch {
+	case errors.Is(err, sharding.ErrUnknownType), errors.Is(err, sharding.ErrNoShard):
+		code = http.StatusNotFound
 	case errors.Is(err, sharding.ErrBadID), errors.Is(err, sharding.ErrTooLarge):
 		code = http.StatusBadRequest
 	case errors.Is(err, context.DeadlineExceeded):

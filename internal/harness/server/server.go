@@ -1,11 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -45,6 +48,9 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	}
 	s := &server{cfg: cfg, registry: prometheus.NewRegistry(), log: newLogger(cfg, stderr, level)}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if _, ok := strategies[cfg.Strategy]; !ok {
+		return fmt.Errorf("--strategy is %q: choose %s or %s", cfg.Strategy, StrategyEven, StrategyExternal)
+	}
 	if cfg.History != "" {
 		if s.history, err = history.Create(cfg.History); err != nil {
 			return fmt.Errorf("--history: %w", err)
@@ -55,15 +61,16 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	web, err := net.Listen("tcp", cfg.HTTP)
+	web, err := cfg.listenHTTP()
 	if err != nil {
-		return fmt.Errorf("--http %s: %w", cfg.HTTP, err)
+		return err
 	}
 	defer web.Close()
+	cfg.Node.Metadata = publishHTTP(cfg, web.Addr().String())
 	if err := s.start(ctx, files); err != nil {
 		return err
 	}
-	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry}).handler(), cfg.HTTPHosts))
+	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry, external: cfg.Strategy == StrategyExternal}).handler(), cfg.HTTPHosts))
 	go func() {
 		if err := front.Serve(web); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the HTTP API has ended; the node keeps running without it; restart the process", "err", err)
@@ -71,6 +78,36 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	}()
 	defer front.Close()
 	return s.serve(ctx, web.Addr().String(), stdout)
+}
+
+// listenHTTP opens the port of the HTTP API.
+func (c *Config) listenHTTP() (net.Listener, error) {
+	web, err := net.Listen("tcp", c.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", c.HTTP, err)
+	}
+	if !c.HTTPTLS {
+		return web, nil
+	}
+	settings, err := apiTLS(c.Certificates)
+	if err != nil {
+		web.Close()
+		return nil, err
+	}
+	return tls.NewListener(web, settings), nil
+}
+
+// publishHTTP returns the node's metadata with the address of its HTTP API, by which the
+// commands find every member. An API on all addresses is found at the host of the node.
+func publishHTTP(c *Config, addr string) map[string]string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		if here, _, err := net.SplitHostPort(cmp.Or(c.Node.Advertise, c.Node.Listen)); err == nil {
+			addr = net.JoinHostPort(here, port)
+		}
+	}
+	metadata := map[string]string{harness.HTTPMetadata: addr}
+	maps.Copy(metadata, c.Node.Metadata)
+	return metadata
 }
 
 func newLogger(cfg *Config, w io.Writer, level slog.Level) *slog.Logger {
@@ -96,6 +133,7 @@ func (s *server) start(ctx context.Context, files *peerage.CertificateFiles) err
 	}
 	s.counters, err = sharding.Register(s.node.Registry(), sharding.Type[load.Add, load.Total]{
 		Name: "counter", Shards: s.cfg.Shards, MinMembers: s.cfg.MinMembers, State: sharding.Replicated{Replicas: s.cfg.Replicas},
+		Strategy: strategies[s.cfg.Strategy],
 		New: func(id string) sharding.Entity[load.Add, load.Total] {
 			self := s.node.Self()
 			number, ours := load.EntityNumber(id)

@@ -269,3 +269,30 @@ func TestALineOfInputSetsTheWallClock(t *testing.T) {
 		t.Errorf("the clock is %v ahead, want 1h", ahead)
 	}
 }
+
+// Members publish the address of their HTTP API; one on all addresses is at the node's host.
+func TestTheAPIIsPublished(t *testing.T) {
+	for _, tc := range []struct{ listen, advertise, web, want string }{
+		{"127.0.0.1:7101", "", "127.0.0.1:8101", "127.0.0.1:8101"},
+		{"10.0.0.7:7101", "", "0.0.0.0:8101", "10.0.0.7:8101"},
+		{"0.0.0.0:7101", "node-7:7101", "[::]:8101", "node-7:8101"},
+	} {
+		cfg := &Config{Node: peerage.Config{Listen: tc.listen, Advertise: tc.advertise, Metadata: map[string]string{"zone": "z"}}}
+		if got := publishHTTP(cfg, tc.web); got[harness.HTTPMetadata] != tc.want || got["zone"] != "z" {
+			t.Errorf("%+v: %v", tc, got)
+		}
+	}
+}
+
+func TestAPITLSNeedsItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	files := peerage.CertificateFiles{Cert: filepath.Join(dir, "a.pem"), Key: filepath.Join(dir, "a.key"), CA: filepath.Join(dir, "ca.pem")}
+	if _, err := apiTLS(files); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
+		t.Errorf("files that are not there: %v", err)
+	}
+	cfg := config()
+	cfg.HTTPTLS = true
+	if err := Serve(t.Context(), cfg, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--http-tls") {
+		t.Errorf("without files: %v", err)
+	}
+}
