@@ -4,6 +4,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 // TestSmallScope tries everything that three replicas can do in a few steps: every
@@ -30,7 +32,7 @@ func TestSmallScope(t *testing.T) {
 			depth := x.depth
 			if d, err := strconv.Atoi(os.Getenv("CRDT_DEPTH")); err == nil {
 				depth = d
-			} else if testing.Short() || raceEnabled {
+			} else if !testsize.Full() || raceEnabled {
 				depth--
 			}
 			s := &search{sub: x.sub}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 // randomScript returns the script of a seed.
@@ -45,7 +47,7 @@ func TestLongRuns(t *testing.T) {
 	for _, sub := range subjects() {
 		t.Run(sub.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range seeds(150) {
+			for seed := range seeds(testsize.Runs(50, 50, 150)) {
 				replicas, script := 2+int(seed%3), randomScript(seed, 600)
 				if newWorld(sub, replicas).run(script) != nil {
 					script = shrink(sub, replicas, script)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 // A dead writer's share was folded in two steps, by two heirs. All replicas agreed on
@@ -39,10 +41,7 @@ func TestPrunedSharesOfTwoHeirsAreNotDoubled(t *testing.T) {
 // TestPruningAtDifferentTimesCountsOnce plays random schedules of folds by any live
 // writer, and of prunes that replicas carry out at different times while deltas travel.
 func TestPruningAtDifferentTimesCountsOnce(t *testing.T) {
-	schedules := 30_000
-	if testing.Short() {
-		schedules = 3_000
-	}
+	schedules := testsize.Runs(3_000, 6_000, 30_000)
 	pruned := 0
 	for seed := range schedules {
 		w := newPruneWorld(uint64(seed))

@@ -22,8 +22,12 @@ func TestCoresSortMaps(t *testing.T) {
 			byPkg[f.pkg] = append(byPkg[f.pkg], f)
 		}
 	}
+	var imports types.Importer // one for all packages: it reads each import once
 	for pkg, files := range byPkg {
-		info := check(t, pkg, files)
+		if imports == nil {
+			imports = importer.ForCompiler(files[0].fset, "source", nil)
+		}
+		info := check(t, pkg, files, imports)
 		for _, f := range files {
 			for _, decl := range f.ast.Decls {
 				if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil {
@@ -40,7 +44,7 @@ func (f *file) builds() bool {
 	return err == nil && ok
 }
 
-func check(t *testing.T, pkg string, files []*file) *types.Info {
+func check(t *testing.T, pkg string, files []*file, imports types.Importer) *types.Info {
 	t.Helper()
 	fset := files[0].fset
 	var asts []*ast.File
@@ -48,7 +52,7 @@ func check(t *testing.T, pkg string, files []*file) *types.Info {
 		asts = append(asts, f.ast)
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-	conf := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
+	conf := types.Config{Importer: imports}
 	if _, err := conf.Check(module+"/"+pkg, fset, asts, info); err != nil {
 		t.Fatalf("%s does not type-check: %v", pkg, err)
 	}

@@ -11,9 +11,10 @@ import (
 
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
-var seedsFlag = flag.Int("seeds", 0, "how many seeds to play; 0 means PEERAGE_SEEDS, or 2000")
+var seedsFlag = flag.Int("seeds", 0, "how many seeds to play; 0 means PEERAGE_SEEDS, or what internal/testsize says")
 
 func envUint(name string) (uint64, bool) {
 	v, err := strconv.ParseUint(os.Getenv(name), 10, 64)
@@ -44,10 +45,7 @@ func TestSeeds(t *testing.T) {
 		n = int(v)
 	}
 	if n == 0 {
-		n = 2000
-		if testing.Short() {
-			n = 200
-		}
+		n = testsize.Runs(200, 700, 2000)
 	}
 	marks := campaign(t, Config{ViewsOnly: viewsOnly()}, first(0), n)
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
@@ -142,12 +140,9 @@ func special(t *testing.T, cfg Config, from uint64, seen ...coverage.Mark) {
 	if replay(t, cfg) {
 		return
 	}
-	n := 150
+	n := testsize.Runs(20, 50, 150)
 	if v, ok := envUint("PEERAGE_SEEDS"); ok {
 		n = int(v)
-	}
-	if testing.Short() {
-		n = 20
 	}
 	marks := campaign(t, cfg, first(from), n)
 	for _, m := range seen {

@@ -12,21 +12,21 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 var (
-	seeds  = flag.Int("seeds", 1500, "seeds of the campaign")
+	seeds  = flag.Int("seeds", 0, "seeds of the campaign, by default what internal/testsize says")
 	replay = flag.Uint64("replay", 0, "the one seed to run, with its log")
 )
 
-// seedsNow is how many seeds to play: a tenth in short runs, which the race
-// detector makes slow.
+// seedsNow is how many seeds to play.
 func seedsNow() int {
-	if testing.Short() {
-		return *seeds / 10
+	if *seeds > 0 {
+		return *seeds
 	}
-	return *seeds
+	return testsize.Runs(150, 450, 1500)
 }
 
 // draw makes the plan of a seed: each class of fault is on with probability 1/2.

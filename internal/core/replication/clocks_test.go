@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -172,10 +173,7 @@ func playClocks(t testing.TB, seed uint64) string {
 // Majority are linearizable, those whose clocks are right never hold a stamp of the future,
 // no write is refused for its stamp, and all come out equal.
 func TestClocksThatJump(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 20
-	}
+	seeds := uint64(testsize.Runs(20, 25, 60))
 	if wrong := playSeeds(t, seeds, playClocks); wrong != "" {
 		t.Fatal(wrong)
 	}

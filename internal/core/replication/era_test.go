@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -152,10 +153,7 @@ func playEras(t testing.TB, seed uint64) (wrong string) {
 // away come late: each write at Majority is made, and stands above all that was acknowledged
 // before it.
 func TestErasWithFilesAndClocksThatJump(t *testing.T) {
-	seeds := uint64(100)
-	if testing.Short() {
-		seeds = 25
-	}
+	seeds := uint64(testsize.Runs(25, 40, 100))
 	if wrong := playSeeds(t, seeds, playEras); wrong != "" {
 		t.Fatal(wrong)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -172,10 +173,7 @@ func playRegisters(t *testing.T, seed uint64) *history {
 // Majority reads and writes make a linearizable register, across views, crashes,
 // partitions, loss and duplication.
 func TestMajorityRegistersAreLinearizable(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 15
-	}
+	seeds := uint64(testsize.Runs(15, 25, 60))
 	total := 0
 	for seed := range seeds {
 		h := playRegisters(t, seed)

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -306,10 +307,7 @@ func (r *reaper) clean() bool {
 // replicas forget; nothing comes back, nothing goes that was not ended, no counter
 // shrinks or counts twice, and in the end nothing is remembered.
 func TestForgettingCampaign(t *testing.T) {
-	seeds := uint64(25)
-	if testing.Short() {
-		seeds = 8
-	}
+	seeds := uint64(testsize.Runs(8, 10, 25))
 	var rounds, pruned, unlevel uint64
 	views := 0
 	for seed := range seeds {

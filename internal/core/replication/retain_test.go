@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -467,10 +468,7 @@ func downForMonths(t *testing.T) string {
 // a majority has confirmed deleted is never seen again once all is quiet, what was
 // confirmed and not deleted is there, and deletions end.
 func TestFilesComeBackAtAnyTime(t *testing.T) {
-	seeds := uint64(40)
-	if testing.Short() {
-		seeds = 10
-	}
+	seeds := uint64(testsize.Runs(10, 12, 40))
 	var aside, kept uint64
 	for seed := range seeds {
 		a, k := filesAtRandom(t, seed)

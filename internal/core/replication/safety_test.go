@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -290,10 +291,7 @@ func runCampaign(t testing.TB, seed uint64) *campaign {
 // changing views. No member is lost while the view before is not settled: what a
 // level covers is members lost at once.
 func TestCampaign(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 30
-	}
+	seeds := uint64(testsize.Runs(30, 40, 150))
 	var acked, failed, reads, views int
 	for seed := range seeds {
 		c := runCampaign(t, seed)

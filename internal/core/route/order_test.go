@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 // send lets a sender make its next call, or continue with the one that it makes.
@@ -329,10 +330,7 @@ func randomSchedule(r *rand.Rand) []byte {
 // The schedules of FuzzOrder, many more of them, drawn at random. Together they see what a
 // route can do to a message.
 func TestOrderHoldsUnderRandomSchedules(t *testing.T) {
-	seeds := uint64(20_000)
-	if testing.Short() {
-		seeds = 2000
-	}
+	seeds := uint64(testsize.Runs(2000, 5000, 20_000))
 	var all world
 	for seed := range seeds {
 		w := playSchedule(t, randomSchedule(rand.New(rand.NewPCG(seed, 2))))

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"os"
 	"strconv"
 	"testing"
@@ -99,10 +100,11 @@ func under(p gossip.Policy, e gossip.CrashEvidence) plan {
 }
 
 const (
-	// exploreStates bounds an exploration that must be complete, exploreShort one that
-	// only shows that it works, exploreLong those that PEERAGE_EXPLORE requests.
+	// exploreStates bounds an exploration that must be complete, exploreShort and exploreSample
+	// those that only show that it works, exploreLong those that PEERAGE_EXPLORE requests.
 	exploreStates = 300_000
 	exploreShort  = 1_000
+	exploreSample = 8_000
 	exploreLong   = 20_000_000
 )
 
@@ -128,8 +130,8 @@ func TestExplore(t *testing.T) {
 	}
 	for _, p := range explorations() {
 		t.Run(p.name, func(t *testing.T) {
-			if testing.Short() {
-				explore(t, p, exploreShort)
+			if !testsize.Full() {
+				explore(t, p, testsize.Runs(exploreShort, exploreSample, exploreStates))
 				return
 			}
 			if x := explore(t, p, exploreStates); x.count.cut {

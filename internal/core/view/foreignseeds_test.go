@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"os"
 	"slices"
 	"strconv"
@@ -154,12 +155,9 @@ func TestATakeoverReusesNoEpochOfADeadLeader(t *testing.T) {
 // losses, delays and kills; none yields to one that has yielded to it, and the remaining
 // one has a generation above all other clusters.
 func TestClustersMeetUnderFaults(t *testing.T) {
-	seeds := 300
+	seeds := testsize.Runs(50, 80, 300)
 	if e, err := strconv.Atoi(os.Getenv("PEERAGE_SEEDS")); err == nil && e > 0 {
 		seeds = e
-	}
-	if testing.Short() {
-		seeds = 50
 	}
 	marks := map[string]int{}
 	for seed := range seeds {

@@ -12,18 +12,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 var (
-	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays (default 3000, or $PEERAGE_SEEDS)")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays (default: what internal/testsize says, or $PEERAGE_SEEDS)")
 	seedFlag  = flag.Uint64("seed", 0, "play this one seed and print it")
 )
 
 func seedCount() int {
-	n := 3000
-	if testing.Short() {
-		n = 300
-	}
+	n := testsize.Runs(300, 1200, 3000)
 	if e, err := strconv.Atoi(os.Getenv("PEERAGE_SEEDS")); err == nil && e > 0 {
 		n = e
 	}

@@ -1,0 +1,26 @@
+// Package testsize says how long the random campaigns of the tests are. A user who runs
+// `go test ./...` waits for a sample of each; CI, and whoever changes a core, plays them in full.
+package testsize
+
+import (
+	"os"
+	"testing"
+)
+
+// Env makes tests play their campaigns in full if it is set to anything.
+const Env = "PEERAGE_CAMPAIGN"
+
+// Runs returns how many runs a campaign has: few in short mode, in which the race detector makes
+// each one slow, all if Env is set, and otherwise a sample.
+func Runs(few, sample, all int) int {
+	switch {
+	case testing.Short():
+		return few
+	case Full():
+		return all
+	}
+	return sample
+}
+
+// Full reports whether campaigns are played in full: Env is set, and this is not short mode.
+func Full() bool { return os.Getenv(Env) != "" && !testing.Short() }
