@@ -273,3 +273,11 @@ func TestATakeoverRisesAboveAContest(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// A host yields while it is asked to write the register, and joins anew. Before, the write was
+// asked of the incarnation that had ended.
+func TestTheNextIncarnationWritesTheRegister(t *testing.T) {
+	if r := Run(Config{Seed: 223_942}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

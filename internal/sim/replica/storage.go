@@ -98,20 +98,20 @@ func (s *Storage) converged(q map[int]bool) bool {
 
 // checkRegister checks that each host in q can write the register, despite the stamps that
 // its clocks have left. A value with a stamp ahead of the clocks stays on its writer alone
-// until it is overwritten. So this check precedes the comparison of replicas.
+// until it is overwritten. So this check precedes the comparison of replicas. A host may still
+// yield meanwhile, and join anew: then its next incarnation writes.
 func (s *Storage) checkRegister(q map[int]bool) {
 	if !s.run.Config.Clocks {
 		return
 	}
 	for i := range s.nodes {
-		n := s.nodeAt(i)
 		if !q[i] {
 			continue
 		}
 		var last error
 		written, next := false, s.run.Now()
 		if !s.run.UntilTrue(convergeBound, 100*time.Millisecond, func() bool {
-			if s.run.Now() >= next {
+			if n := s.nodeAt(i); n != nil && s.run.Now() >= next {
 				next = s.run.Now().Add(writeEvery)
 				n.shared.p.Thread.Run(func() {
 					n.register.writeValue(func(err error) { last, written = err, written || err == nil })
@@ -119,7 +119,7 @@ func (s *Storage) checkRegister(q map[int]bool) {
 			}
 			return written
 		}) {
-			s.run.Fail("L2", "%s cannot write the register %v after the clocks were set right: %v", n.shared.p.Label, convergeBound, last)
+			s.run.Fail("L2", "host %d cannot write the register %v after the clocks were set right: %v", i, convergeBound, last)
 		}
 	}
 }
