@@ -51,7 +51,7 @@ type ShardStats struct {
 	Token    Token   `json:"token"`
 	Entities int     `json:"entities"`
 	// IDs are the ids of the entities, sorted: running, at rest or ending. Only Region.Local
-	// sets them.
+	// and Registry.Local set them.
 	IDs []string `json:"ids,omitempty"`
 }
 

@@ -54,6 +54,36 @@ func TestClusterTellsOfAllNodes(t *testing.T) {
 	})
 }
 
+// Registry.Local lists what runs here: with the other nodes' part it is what Cluster counts.
+func TestLocalListsOfAllNodesAreTheCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		c.install(nodes...)
+		fill(t, regions[0], 1)
+		where := map[string]string{}
+		for i, n := range nodes {
+			shards, registered := n.reg.Local("ear")
+			if !registered || len(shards) == 0 || len(shards) != len(regions[i].Local()) {
+				t.Errorf("%s: %d shards, registered: %t", n.self.Name, len(shards), registered)
+			}
+			for _, s := range shards {
+				for _, id := range s.IDs {
+					if first, twice := where[id]; twice {
+						t.Errorf("%s lives on %s and %s", id, first, n.self.Name)
+					}
+					where[id] = n.self.Name
+				}
+			}
+		}
+		if len(where) != 100 {
+			t.Errorf("%d entities", len(where))
+		}
+		if _, registered := nodes[0].reg.Local("eye"); registered {
+			t.Error("a type is registered that is not")
+		}
+	})
+}
+
 // A11: a node that hangs is reported with its shards within the time-out, and the
 // others' part is there.
 func TestQueriesReportNodesThatHang(t *testing.T) {

@@ -3,7 +3,6 @@ package sharding
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 )
@@ -52,20 +51,7 @@ func (r *Region[Req, Resp]) Stats() Stats { return r.reg.stats() }
 // entities. It returns nil on a proxy, and while the node is in no cluster. It sends no
 // message, and takes time and memory in proportion to the number of entities.
 // Registry.Cluster queries all nodes, for numbers only.
-func (r *Region[Req, Resp]) Local() []ShardStats {
-	if !r.reg.Hosts() {
-		return nil
-	}
-	var all []ShardStats
-	for i := range ShardID(r.reg.place.Shards) {
-		if s := r.reg.ShardAt(i); s != nil {
-			ids := s.IDs()
-			slices.Sort(ids)
-			all = append(all, ShardStats{Shard: i, Token: Token(s.Token()), Entities: len(ids), IDs: ids})
-		}
-	}
-	return all
-}
+func (r *Region[Req, Resp]) Local() []ShardStats { return r.reg.localShards() }
 
 // SetEntityLimit changes Passivation.Limit of the type on this node, for as long as the
 // process lives. Instances above a lower limit begin to end within a second. It fails with

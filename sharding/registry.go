@@ -110,6 +110,18 @@ func (r *Registry) Stats(typ string) (Stats, bool) {
 	return p.stats(), true
 }
 
+// Local returns Region.Local of a type, and whether the type is registered: the shards that
+// run on this node now, with the ids of their entities.
+func (r *Registry) Local(typ string) ([]ShardStats, bool) {
+	r.mu.Lock()
+	p := r.types[typ]
+	r.mu.Unlock()
+	if p == nil {
+		return nil, false
+	}
+	return p.localShards(), true
+}
+
 // attach makes s the service that serves the types.
 func (r *Registry) attach(s *service) ([]*registered, error) {
 	r.mu.Lock()

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/delivery"
@@ -173,6 +174,22 @@ func (t *registered) stats() Stats {
 		s.Remembered = t.reconciler.Stats()
 	}
 	return s
+}
+
+// localShards returns the shards of the type that run on this node, with their ids.
+func (t *registered) localShards() []ShardStats {
+	if !t.Hosts() {
+		return nil
+	}
+	var all []ShardStats
+	for i := range ShardID(t.place.Shards) {
+		if s := t.ShardAt(i); s != nil {
+			ids := s.IDs()
+			slices.Sort(ids)
+			all = append(all, ShardStats{Shard: i, Token: Token(s.Token()), Entities: len(ids), IDs: ids})
+		}
+	}
+	return all
 }
 
 // addDelivery adds the figures of messages.
