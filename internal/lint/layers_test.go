@@ -49,6 +49,7 @@ var layers = []struct {
 	{"internal/statetransfer", []string{"internal/core/protocol", "internal/activation", "internal/core/mover", "internal/core/region", "internal/clock", "internal/delivery/frames", "internal/transport", "gossip", "sharding/strategy"}},
 	{"internal/statecopy", []string{"internal/failure", "internal/delivery/frames", "internal/core/standby", "internal/core/protocol", "internal/activation", "internal/transport", "gossip", "sharding/strategy", "internal/clock", "internal/driver", "internal/loglimit"}},
 	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/transport", "internal/clock", "internal/figures", "internal/membership"}},
+	{"peeragetest", []string{".", "gossip", "sharding"}},
 	{"internal/invariant", []string{"gossip", "internal/core/protocol", "internal/clock"}},
 	{"internal/sim", []string{"internal", "crdt", "gossip", "replicator",
 		"sharding/strategy"}},
