@@ -38,11 +38,16 @@ func fileType() sharding.Type[change, totals] {
 
 const processes = 3
 
-// joinCluster starts a node of this program's cluster. All nodes have the same list.
-func joinCluster(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[change, totals], error) {
+// settingsOf returns those of one process. All processes have the same list.
+func settingsOf(addr string, list []string) peerage.Config {
 	cfg := peerage.LocalConfig()
 	cfg.Cluster, cfg.Listen, cfg.Join = "replay", addr, list
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return cfg
+}
+
+// joinCluster starts a node of this program's cluster.
+func joinCluster(ctx context.Context, cfg peerage.Config) (*peerage.Node, *sharding.Region[change, totals], error) {
 	node, err := peerage.New(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -56,7 +61,7 @@ func joinCluster(ctx context.Context, addr string, list []string) (*peerage.Node
 
 // beMember hosts its share of the files until the parent ends.
 func beMember(ctx context.Context, addr string, list []string) error {
-	node, _, err := joinCluster(ctx, addr, list)
+	node, _, err := joinCluster(ctx, settingsOf(addr, list))
 	if err != nil {
 		return err
 	}

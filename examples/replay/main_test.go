@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/peeragetest"
 )
 
 // TestMain lets the test binary stand in for the program, which starts its own
@@ -29,6 +33,28 @@ func TestTotalsThroughThreeProcessesAreEqual(t *testing.T) {
 			t.Errorf("does not say %q:\n%s", want, out.String())
 		}
 	}
+}
+
+// The same in one process and virtual time, on a slow network: each node finds all totals.
+func TestTotalsFromEachNodeAreEqual(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := peeragetest.Start(t, processes, joinCluster)
+		events, err := loadEvents("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Node("b").Slow(5 * time.Millisecond)
+		if err := sendEvents(t.Context(), c.Node("a").Service, events); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range c.Nodes() {
+			var out bytes.Buffer
+			if wrong, err := compare(t.Context(), n.Service, straight(events), &out); err != nil || wrong > 0 {
+				t.Errorf("node %s: %d wrong, %v\n%s", n.Name, wrong, err, &out)
+			}
+		}
+		c.AssertSingleInstance()
+	})
 }
 
 func TestStreamsAreReadWithAndWithoutHeaderAndPacked(t *testing.T) {

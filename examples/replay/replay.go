@@ -24,7 +24,7 @@ func replay(ctx context.Context, events []event, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	node, files, err := joinCluster(ctx, list[0], list)
+	node, files, err := joinCluster(ctx, settingsOf(list[0], list))
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,9 @@ func runPeer(ctx context.Context) error {
 		return err
 	}
 	for _, addr := range list {
-		node, region, err := joinCluster(ctx, addr, list)
+		cfg := peerage.LocalConfig()
+		cfg.Cluster, cfg.Listen, cfg.Join = "survivor", addr, list // all nodes have the same list
+		node, region, err := joinCluster(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -100,10 +102,8 @@ func freeAddresses(n int) (list []string, err error) {
 	return list, nil
 }
 
-// joinCluster starts a node of this program's cluster. All nodes have the same list.
-func joinCluster(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[string, visited], error) {
-	cfg := peerage.LocalConfig()
-	cfg.Cluster, cfg.Listen, cfg.Join = "survivor", addr, list
+// joinCluster starts a node of the cluster with the settings of cfg.
+func joinCluster(ctx context.Context, cfg peerage.Config) (*peerage.Node, *sharding.Region[string, visited], error) {
 	node, err := peerage.New(cfg)
 	if err != nil {
 		return nil, nil, err
