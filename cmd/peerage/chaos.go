@@ -15,6 +15,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
+	"github.com/peerage-go/peerage/internal/harness/page"
 )
 
 const chaosHelp = `Starts node processes on 127.0.0.1 that ask counters on each other, and injects faults,
@@ -37,8 +38,9 @@ fault. --plant gives the nodes a defect, so that a check fails.`
 // chaosFlags are the flags of `peerage chaos`.
 type chaosFlags struct {
 	chaos.Config
-	out  string
-	keep string
+	out    string
+	report string
+	keep   string
 }
 
 func (p *program) chaosCommand() *cobra.Command {
@@ -67,7 +69,8 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely; also "+faults.NetworkKinds+","+faults.MachineKinds)
 	flags.StringVar(&c.ApartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
 	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")
-	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")
+	flags.StringVar(&c.report, "report", "", "also write the report to this `file`, as one page of HTML that needs no network")
+	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`; those of a run that fails are always kept")
 	flags.StringVar((*string)(&c.Plant), "plant", "", "give the nodes this `defect`, to see that the checks find it; needs a build with -tags plant")
 	// RunApart sets it.
 	_ = flags.MarkHidden("apart-from")
@@ -93,11 +96,21 @@ func (p *program) runChaos(c *chaosFlags) error {
 	if err != nil {
 		return err
 	}
-	defer remove()
 	r, err := chaos.Run(ctx, &c.Config, dir, p.text())
 	if err != nil {
+		remove()
 		return err
 	}
+	if r.Verdict == chaos.Failed || c.keep != "" {
+		r.Histories = dir
+	} else {
+		remove()
+	}
+	return p.writeReport(c, r)
+}
+
+// writeReport writes a report in all forms that were asked for, and returns its verdict.
+func (p *program) writeReport(c *chaosFlags, r *chaos.Report) error {
 	r.Print(p.text())
 	if p.json {
 		if err := p.printJSON(r); err != nil {
@@ -106,6 +119,12 @@ func (p *program) runChaos(c *chaosFlags) error {
 	}
 	if err := r.Save(c.out); err != nil {
 		return err
+	}
+	if c.report != "" {
+		if err := page.Save(c.report, r); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.text(), "Report: %s\n", c.report)
 	}
 	return verdictError(chaosExitCode(r.Verdict))
 }

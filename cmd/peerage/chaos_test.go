@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/harness/chaos"
@@ -14,9 +15,10 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
-	file := filepath.Join(t.TempDir(), "report.json")
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "report.json"), filepath.Join(dir, "page.html")
 	var out, errs bytes.Buffer
-	if code := run([]string{"chaos", "--nodes", "3", "--rounds", "4", "--seed", "3", "--out", file}, &out, &errs); code != exitOK {
+	if code := run([]string{"chaos", "--nodes", "3", "--rounds", "4", "--seed", "3", "--faults", "kill,stop,drain", "--out", file, "--report", page}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	b, err := os.ReadFile(file)
@@ -29,6 +31,31 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	}
 	if r.Verdict != chaos.Passed || r.Seed != 3 || len(r.Rounds) != 4 || r.Counters["answered"] == 0 || len(r.Timeline) == 0 || len(r.Recovery) == 0 {
 		t.Errorf("the report says %s", b)
+	}
+	if len(r.Costs) == 0 || r.Costs[0].CPUPercent <= 0 || r.Costs[0].SentPerS <= 0 || r.Linear.Counters != 32 || r.Linear.Picture == "" {
+		t.Errorf("costs %+v, linearizability of %d counters", r.Costs, r.Linear.Counters)
+	}
+	if len(r.Failovers) == 0 || r.Failovers[0].Total.N == 0 || r.Failovers[0].Phases[0].P50 <= 0 {
+		t.Errorf("failovers %+v", r.Failovers)
+	}
+	first := strings.SplitAfter(out.String(), "\nReport: ")[1]
+	for _, form := range []string{file, page} {
+		out.Reset()
+		if code := run([]string{"report", form}, &out, &errs); code != exitOK || !strings.HasPrefix(out.String(), "\nReport: "+strings.TrimSuffix(first, "Report: ")) {
+			t.Errorf("report %s: exit code %d\n%s%s", form, code, out.String(), errs.String())
+		}
+	}
+	again, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if once, err2 := os.ReadFile(page); err != nil || err2 != nil || !bytes.Equal(once, again) {
+		t.Errorf("the page of the JSON differs from that of the run: %v, %v", err, err2)
+	}
+}
+
+// A file that is no report is a wrong command line.
+func TestReportRefusesOtherFiles(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"report", "chaos_test.go"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "is no report of chaos") {
+		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }
 

@@ -96,7 +96,7 @@ func (p *program) rootCommand() *cobra.Command {
 	addGroup(root, groupStart, p.demoCommand(), p.nodeCommand(), p.certsCommand())
 	addGroup(root, groupLook, p.statusCommand(), p.membersCommand(), p.typesCommand(), p.shardsCommand(), p.whereCommand(), p.explainCommand(),
 		p.topCommand(), p.drainCommand(), p.placeCommand())
-	addGroup(root, groupProve, p.chaosCommand(), p.benchCommand(), p.simCommand())
+	addGroup(root, groupProve, p.chaosCommand(), p.reportCommand(), p.benchCommand(), p.simCommand())
 	addGroup(root, groupOther, p.versionCommand())
 	cobra.EnableCommandSorting = false // the help has them in this order
 	root.InitDefaultCompletionCmd()

@@ -15,6 +15,9 @@ type Environment struct {
 	OS       string `json:"os"`
 	CPUs     int    `json:"cpus"`
 	Load     string `json:"load_average"`
+	// Kernel and Processor are as the system names them, "" where it does not.
+	Kernel    string `json:"kernel,omitempty"`
+	Processor string `json:"processor,omitempty"`
 }
 
 // ThisEnvironment returns where this process runs.
@@ -24,6 +27,14 @@ func ThisEnvironment() Environment {
 	e.Commit, e.Modified = Commit(info)
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
 		e.Load = strings.TrimSpace(string(b))
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		e.Kernel = strings.TrimSpace(string(b))
+	}
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		_, after, _ := strings.Cut(string(b), "model name")
+		name, _, _ := strings.Cut(after, "\n")
+		e.Processor = strings.TrimLeft(name, "\t :")
 	}
 	return e
 }

@@ -31,6 +31,18 @@ type Report struct {
 	Entities int  `json:"entities,omitempty"`
 
 	Load Totals `json:"load"`
+	// Cost is what the process has taken since its start; some reports have it.
+	Cost *Cost `json:"cost,omitempty"`
+}
+
+// Cost is what a process has taken.
+type Cost struct {
+	// CPUMS is processor time in milliseconds, MemoryBytes what the runtime holds now.
+	CPUMS       float64 `json:"cpu_ms"`
+	MemoryBytes uint64  `json:"memory_bytes"`
+	// SentBytes and ReceivedBytes are those of the transport and of memberlist.
+	SentBytes     uint64 `json:"sent_bytes"`
+	ReceivedBytes uint64 `json:"received_bytes"`
 }
 
 // Totals counts what the callers of one process saw since its start.

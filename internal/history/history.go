@@ -46,6 +46,12 @@ const (
 	// ReadBack: a caller read the entry number Entity of the process Sender at a
 	// majority; Value is 1 if it was there.
 	ReadBack
+	// Suspected: Node had evidence at Start that the process of the node Sender is dead.
+	Suspected
+	// Excluded: Node adopted a view without the former member Sender at Start.
+	Excluded
+	// Created: Node made an instance of Entity at Start.
+	Created
 )
 
 // Record is one line of a history.
@@ -61,7 +67,7 @@ type Record struct {
 	Value      uint64
 	Start, End clock.Instant
 	// Sender is the process that sent the message, for Told, or that stored the entry,
-	// for Appended and ReadBack.
+	// for Appended and ReadBack, or the node that Suspected and Excluded are about.
 	Sender uint64
 	// Sent is when the request that was handled was sent, for Handled and HandlerStarted;
 	// 0 if the request carries no time.
@@ -96,7 +102,7 @@ func decodeRecord(b []byte) (Record, error) {
 		Sender: binary.BigEndian.Uint64(b[56:]),
 		Sent:   clock.Instant(binary.BigEndian.Uint64(b[64:])),
 	}
-	if r.Op < Handled || r.Op > ReadBack {
+	if r.Op < Handled || r.Op > Created {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil

@@ -44,7 +44,7 @@ func (r *Report) checkFaults(c *campaign, err error) {
 			effective++
 		}
 	}
-	i := invariant{Name: "every fault took effect, and all nodes agreed afterwards", Verdict: Passed, Checked: effective}
+	i := Invariant{Name: "every fault took effect, and all nodes agreed afterwards", Verdict: Passed, Checked: effective}
 	switch want := c.steps(); {
 	case err != nil && strings.Contains(err.Error(), "context canceled"):
 		i.Verdict, i.Violations = Unknown, []string{"interrupted: " + err.Error()}
@@ -84,16 +84,21 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 	}
 	rest, late := history.Late(records, c.holds())
 	r.LateHandlers = len(late)
-	r.addInvariant("no counter had two live instances", handled, formatViolations(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
+	r.addInvariant(SingleInstance, handled, formatViolations(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
 	after := func(l history.Loss) clock.Instant { return l.After.Start }
 	kept := c.cfg.Replicas > 0
-	r.addInvariant("nothing acknowledged was lost by an instance or by an orderly move", handled, formatViolations(c, history.Losses(rest, rough, kept), after))
+	r.addInvariant(NothingLost+"by an instance or by an orderly move", handled, formatViolations(c, history.Losses(rest, rough, kept), after))
 	if kept {
-		r.addInvariant(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.Replicas), answered,
+		r.addInvariant(fmt.Sprintf(NothingLost+"while a majority of its %d copies lived", c.cfg.Replicas), answered,
 			formatViolations(c, history.Forgotten(rest, beyond), after))
 	}
 	r.addInvariant("messages of each process were handled in the order in which it sent them", told,
 		formatViolations(c, history.Inversions(records), history.Inversion.When))
+	excused := rough
+	if kept {
+		excused = beyond
+	}
+	r.linearizable(rest, excused)
 	r.data(c, records)
 	unfounded := history.Unfounded(records)
 	var v []string

@@ -13,23 +13,23 @@ import (
 
 // Config holds the settings of a run, those of the flags of `peerage chaos`.
 type Config struct {
-	Rounds   int
-	Seed     uint64
-	Nodes    int
-	Counters int
-	Shards   int
-	Replicas int
-	Every    time.Duration
-	Calm     time.Duration
-	Rolling  bool
-	InPlace  bool
-	Version  bool
-	Enforce  bool
-	Kinds    string
+	Rounds   int           `json:"rounds"`
+	Seed     uint64        `json:"seed"`
+	Nodes    int           `json:"nodes"`
+	Counters int           `json:"counters"`
+	Shards   int           `json:"shards"`
+	Replicas int           `json:"replicas"`
+	Every    time.Duration `json:"every_ns"`
+	Calm     time.Duration `json:"calm_ns"`
+	Rolling  bool          `json:"rolling"`
+	InPlace  bool          `json:"in_place"`
+	Version  bool          `json:"new_version"`
+	Enforce  bool          `json:"enforce_bounds"`
+	Kinds    string        `json:"faults"`
 	// Plant is the defect of the nodes, "" for none.
-	Plant defect.Kind
+	Plant defect.Kind `json:"plant,omitempty"`
 	// ApartFrom is the network namespace that a run with cuts must not touch.
-	ApartFrom string
+	ApartFrom string `json:"-"`
 }
 
 // Validate reports all settings out of range, by the names of their flags.

@@ -26,15 +26,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 				late = append(late, fmt.Sprintf("%s entity %d: no answer for %v", c.when(g.Span.From), g.Entity, toMS(g.Length())))
 			}
 		}
-		kind := string(ro.Kind)
-		switch {
-		case ro.Kind.NeedsFiles() && ro.Emergency:
-			kind += ", all killed"
-		case ro.Kind.NeedsFiles() && ro.Killed > 0:
-			kind += ", one killed"
-		case ro.Emergency:
-			kind += ", no majority left"
-		}
+		kind := kindOf(ro)
 		times[kind] = append(times[kind], c.recovery(records, i)...)
 		bounds[kind] = max(bounds[kind], boundOf(ro))
 		rounds[kind]++
@@ -47,7 +39,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 	slices.Sort(kinds)
 	for _, k := range kinds {
 		q := harness.HistogramOf(times[k]).Quantiles()
-		rec := recovery{Kind: k, Rounds: rounds[k], Quantiles: q, BoundMS: harness.Milliseconds(bounds[k]), Met: q.P99 <= harness.Milliseconds(bounds[k])}
+		rec := Recovery{Kind: k, Rounds: rounds[k], Quantiles: q, BoundMS: harness.Milliseconds(bounds[k]), Met: q.P99 <= harness.Milliseconds(bounds[k])}
 		if !rec.Met {
 			slow = append(slow, fmt.Sprintf("%s: p99 %.0f ms, bound %.0f ms", k, q.P99, rec.BoundMS))
 		}
@@ -62,7 +54,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 // the kill on when their host was killed, the longest silence otherwise.
 func (c *campaign) recovery(records []history.Record, i int) []time.Duration {
 	ro, in := &c.faults.Rounds[i], c.watched(i)
-	if ro.Kind == faults.Kill || ro.Kind == faults.KillMany || ro.Kind == faults.KillRest {
+	if ro.Kind.Kills() {
 		killed := map[uint64]bool{}
 		for _, id := range ro.Nodes {
 			killed[id] = true
@@ -185,7 +177,7 @@ func (r *Report) checkLoad(c *campaign, records []history.Record) {
 	}
 	seconds := until.Sub(c.calmFrom).Seconds()
 	r.Load = Load{Target: float64(c.cfg.Counters) / c.cfg.Every.Seconds()}
-	i := invariant{Name: "the load stood before the first fault", Verdict: Passed, Checked: answered}
+	i := Invariant{Name: "the load stood before the first fault", Verdict: Passed, Checked: answered}
 	if seconds > 0 {
 		r.Load.Before = float64(answered) / seconds
 	}
@@ -196,25 +188,43 @@ func (r *Report) checkLoad(c *campaign, records []history.Record) {
 	r.Invariants = append(r.Invariants, i)
 }
 
-const binLength = 100 * time.Millisecond
+const (
+	binLength = 100 * time.Millisecond
+	// promptMax is within what time after it was due a request counts as available.
+	promptMax = 100 * time.Millisecond
+)
 
+// timeline fills the bins of the run.
 func (r *Report) timeline(c *campaign, records []history.Record) {
 	if c.calmFrom == 0 {
 		return
 	}
-	r.Timeline = make([]bin, int(c.ended.Sub(c.calmFrom)/binLength)+1)
-	at := func(t clock.Instant) int { return min(max(int(t.Sub(c.calmFrom)/binLength), 0), len(r.Timeline)-1) }
+	r.Timeline = make([]Bin, int(c.ended.Sub(c.calmFrom)/binLength)+1)
+	at := func(t clock.Instant) *Bin {
+		return &r.Timeline[min(max(int(t.Sub(c.calmFrom)/binLength), 0), len(r.Timeline)-1)]
+	}
 	for _, rec := range records {
+		if rec.Start.Before(c.calmFrom) {
+			continue
+		}
 		switch rec.Op {
+		case history.Asked:
+			at(rec.Start).Due++
 		case history.Answered:
-			r.Timeline[at(rec.End)].Answered++
+			at(rec.End).Answered++
+			took := rec.End.Sub(rec.Start)
+			b := at(rec.Start)
+			if b.SlowestMS = max(b.SlowestMS, harness.Milliseconds(took)); took <= promptMax {
+				b.Prompt++
+			}
 		case history.Failed:
-			r.Timeline[at(rec.End)].GaveUp++
+			at(rec.End).GaveUp++
 		}
 	}
-	for i := range c.faults.Rounds {
-		for b := at(c.faults.Rounds[i].From); b <= at(c.faults.Rounds[i].To); b++ {
-			r.Timeline[b].Hurt = true
-		}
+	for _, ro := range c.faults.Rounds {
+		r.Faults = append(r.Faults, FaultSpan{
+			Round: ro.Number, Kind: ro.Kind, Detail: string(ro.Kind) + " of " + ro.PlaceNames() + ro.Detail(),
+			FromMS: harness.Milliseconds(ro.From.Sub(c.calmFrom)), ToMS: harness.Milliseconds(ro.To.Sub(c.calmFrom)), TookEffect: ro.TookEffect,
+		})
 	}
 }

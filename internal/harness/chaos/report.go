@@ -25,13 +25,13 @@ const (
 type Report struct {
 	Schema     int                 `json:"schema"`
 	Verdict    string              `json:"verdict"`
-	Invariants []invariant         `json:"invariants"`
+	Invariants []Invariant         `json:"invariants"`
 	Command    string              `json:"command"`
 	Seed       uint64              `json:"seed"`
 	Env        harness.Environment `json:"environment"`
 	TookMS     float64             `json:"took_ms"`
 	Rounds     []faults.Round      `json:"rounds"`
-	Recovery   []recovery          `json:"recovery"`
+	Recovery   []Recovery          `json:"recovery"`
 	Counters   map[string]uint64   `json:"counters"`
 	// FailedAttempts counts attempts by reason; their callers tried again.
 	FailedAttempts map[string]uint64 `json:"failed_attempts"`
@@ -46,20 +46,40 @@ type Report struct {
 	LateHandlers int `json:"late_handlers"`
 	// MovesMax is the most moves of any shard, in a rolling restart.
 	MovesMax int `json:"moves_per_shard_max,omitempty"`
-	// Timeline has a bin for each 100 ms since the load stood.
-	Timeline []bin `json:"timeline"`
+	// Timeline has a bin for each 100 ms since the load stood, Faults where the faults lie.
+	Timeline []Bin       `json:"timeline"`
+	Faults   []FaultSpan `json:"faults"`
+	// Failovers are the parts of the time after kills, Costs what the processes took.
+	Failovers []Failover      `json:"failovers"`
+	Costs     []Cost          `json:"costs"`
+	Linear    Linearizability `json:"linearizability"`
+	// Histories is the directory that holds the records, if it was kept.
+	Histories string    `json:"histories,omitempty"`
+	Config    Config    `json:"config"`
+	At        time.Time `json:"at"`
 }
 
-// invariant is one promise, how often it was checked, and what broke it.
-type invariant struct {
+// SchemaVersion is that of the JSON of a Report. It grows when a field is renamed, goes or
+// changes its meaning; new fields leave it as it is.
+const SchemaVersion = 2
+
+const (
+	// SingleInstance is the name of the first promise, NothingLost begins the names of those
+	// about acknowledged requests.
+	SingleInstance = "no counter had two live instances"
+	NothingLost    = "nothing acknowledged was lost "
+)
+
+// Invariant is one promise, how often it was checked, and what broke it.
+type Invariant struct {
 	Name       string   `json:"name"`
 	Verdict    string   `json:"verdict"`
 	Checked    int      `json:"checked"`
 	Violations []string `json:"violations,omitempty"`
 }
 
-// recovery is how long counters were without an answer, over all rounds of a kind.
-type recovery struct {
+// Recovery is how long counters were without an answer, over all rounds of a kind.
+type Recovery struct {
 	Kind   string `json:"kind"`
 	Rounds int    `json:"rounds"`
 	harness.Quantiles
@@ -67,10 +87,26 @@ type recovery struct {
 	Met     bool    `json:"met"`
 }
 
-type bin struct {
-	Answered int  `json:"answered"`
-	GaveUp   int  `json:"gave_up,omitempty"`
-	Hurt     bool `json:"hurt,omitempty"`
+// Bin is what happened in a tenth of a second.
+type Bin struct {
+	// Due counts the requests that were due in it, Prompt those of them that had their answer
+	// within 100 ms. SlowestMS is the longest time that one of them took.
+	Due       int     `json:"due"`
+	Prompt    int     `json:"prompt"`
+	SlowestMS float64 `json:"slowest_ms,omitempty"`
+	// Answered and GaveUp count the requests that ended in it.
+	Answered int `json:"answered"`
+	GaveUp   int `json:"gave_up,omitempty"`
+}
+
+// FaultSpan is where a fault lies on the timeline: until all processes agreed again.
+type FaultSpan struct {
+	Round      int         `json:"round"`
+	Kind       faults.Kind `json:"kind"`
+	Detail     string      `json:"detail"`
+	FromMS     float64     `json:"from_ms"`
+	ToMS       float64     `json:"to_ms"`
+	TookEffect bool        `json:"took_effect"`
 }
 
 const (
@@ -99,7 +135,7 @@ func boundOf(r *faults.Round) time.Duration {
 }
 
 func (r *Report) addInvariant(name string, checked int, violations []string) {
-	i := invariant{Name: name, Verdict: Passed, Checked: checked, Violations: violations}
+	i := Invariant{Name: name, Verdict: Passed, Checked: checked, Violations: violations}
 	switch {
 	case len(violations) > 0:
 		i.Verdict = Failed

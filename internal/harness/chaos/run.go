@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 func (c *campaign) report(records []history.Record, err error) *Report {
 	slices.SortStableFunc(records, func(a, b history.Record) int { return cmp.Compare(a.Start, b.Start) })
 	r := &Report{
-		Schema: 1, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
+		Schema: SchemaVersion, At: time.Now().UTC(), Config: *c.cfg, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
 		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{},
 	}
 	r.checkFaults(c, err)
@@ -61,6 +61,8 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 	}
 	r.latencies(c, records)
 	r.timeline(c, records)
+	r.failovers(c, records)
+	r.costs(c)
 	r.Verdict = Passed
 	for _, i := range r.Invariants {
 		if i.Verdict == Failed || i.Verdict == Unknown && r.Verdict == Passed {

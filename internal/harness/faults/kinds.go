@@ -62,6 +62,9 @@ const (
 	MachineKinds = "clock,disk"
 )
 
+// Kills reports whether a fault is the end of processes alone.
+func (k Kind) Kills() bool { return k == Kill || k == KillMany || k == KillRest }
+
 // NeedsFiles reports whether the processes keep files for a fault.
 func (k Kind) NeedsFiles() bool { return k == Clock || k == Disk }
 

@@ -223,6 +223,9 @@ func (f *Fleet) Records() ([]history.Record, error) {
 	return out, nil
 }
 
+// All returns all processes that ever stood at a place.
+func (f *Fleet) All() []*Process { return slices.Clone(f.all) }
+
 // Totals sums what the callers of all processes saw.
 func (f *Fleet) Totals() harness.Totals {
 	var t harness.Totals

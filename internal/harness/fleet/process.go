@@ -33,6 +33,20 @@ type Process struct {
 	Gone     chan struct{}   // closed when the process was waited for
 	killedAt clock.Instant   // zero while it lives
 	waitErr  error
+	costs    []CostAt
+}
+
+// CostAt is what a process had taken at an instant.
+type CostAt struct {
+	At clock.Instant
+	harness.Cost
+}
+
+// Costs returns what the process had taken, at the instants of its reports.
+func (p *Process) Costs() []CostAt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.costs)
 }
 
 // FreeAddrs returns one address of each host at which nothing listens now.
@@ -113,6 +127,9 @@ func (p *Process) got(r harness.Report) {
 	}
 	r.Listen, r.HTTP = p.last.Listen, p.last.HTTP
 	p.last, p.lastAt = r, time.Now()
+	if r.Cost != nil {
+		p.costs = append(p.costs, CostAt{clock.Boot().Now(), *r.Cost})
+	}
 }
 
 // Kill ends the process with SIGKILL and notes when.

@@ -36,6 +36,8 @@ type server struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
 	history  *history.Writer
+	marker   *marker // nil without a history
+	costAt   time.Time
 	load     *load.Callers
 	dataLoad *load.Data
 }
@@ -56,6 +58,10 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 			return fmt.Errorf("--history: %w", err)
 		}
 		defer func() { err = errors.Join(err, s.history.Close()) }()
+	}
+	if s.history != nil {
+		s.marker = &marker{Handler: s.log.Handler(), history: s.history, clock: clock.Boot(), self: func() gossip.NodeID { return s.node.Self().ID }}
+		s.log = slog.New(s.marker)
 	}
 	files, err := cfg.secure()
 	if err != nil {
@@ -138,8 +144,9 @@ func (s *server) start(ctx context.Context, files *peerage.CertificateFiles) err
 			self := s.node.Self()
 			number, ours := load.EntityNumber(id)
 			c := &load.Counter{Entity: number, Node: uint64(self.ID), Name: self.Name, Clock: boot, StateBytes: s.cfg.StateBytes}
-			if ours {
+			if ours && s.history != nil {
 				c.History = s.history
+				s.history.Write(history.Record{Op: history.Created, Entity: number, Node: uint64(self.ID), Start: boot.Now()})
 			}
 			return c
 		},
@@ -149,6 +156,9 @@ func (s *server) start(ctx context.Context, files *peerage.CertificateFiles) err
 	}
 	if err := s.prepareLoad(boot); err != nil {
 		return err
+	}
+	if s.marker != nil {
+		s.node.Subscribe(s.marker.onEvent)
 	}
 	return s.node.Start(ctx)
 }
@@ -272,6 +282,9 @@ func (s *server) report(kind, listen, web string) harness.Report {
 	r.Shards, r.Entities = st.Shards, st.Entities
 	if s.load != nil {
 		r.Load = s.load.Totals()
+	}
+	if now := time.Now(); kind == "stats" && now.Sub(s.costAt) >= costEvery {
+		s.costAt, r.Cost = now, s.cost()
 	}
 	return r
 }

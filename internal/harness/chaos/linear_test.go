@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// ran is a handler run from..to that counted to value, answered what its caller saw.
+func ran(node, value uint64, from, to clock.Instant) history.Record {
+	return history.Record{Op: history.Handled, Node: node, Term: node, Value: value, Start: from, End: to}
+}
+
+func saw(value uint64, from, to clock.Instant) history.Record {
+	return history.Record{Op: history.Answered, Node: 9, Value: value, Start: from, End: to}
+}
+
+func TestCountersAreLinearizable(t *testing.T) {
+	lost := []history.Span{{From: 50, To: 60}}
+	for name, tc := range map[string]struct {
+		records []history.Record
+		excused []history.Span
+		verdict string
+	}{
+		"one after the other":                            {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(1, 2, 6, 7), saw(2, 5, 8)}, nil, Passed},
+		"an answer that was overtaken while both waited": {[]history.Record{ran(1, 1, 4, 5), saw(1, 2, 9), ran(1, 2, 6, 7), saw(2, 1, 8)}, nil, Passed},
+		"a later request has an earlier count":           {[]history.Record{ran(1, 2, 2, 3), saw(2, 1, 4), ran(2, 1, 6, 7), saw(1, 5, 8)}, nil, Failed},
+		"a count that was answered twice":                {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 1, 6, 7), saw(1, 5, 8)}, nil, Failed},
+		"a run without an answer, lost with its host":    {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(1, 2, 6, 7), ran(2, 2, 9, 10), saw(2, 5, 11)}, nil, Passed},
+		"a run without an answer that took effect":       {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(1, 2, 6, 7), ran(2, 3, 9, 10), saw(3, 5, 11)}, nil, Passed},
+		"a kill takes the count":                         {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 1, 70, 71), saw(1, 65, 72)}, lost, Passed},
+		"a kill takes the count, and that is no excuse":  {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 1, 70, 71), saw(1, 65, 72)}, nil, Failed},
+		"nothing": {nil, nil, Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Report{}
+			r.linearizable(tc.records, tc.excused)
+			if got := r.Invariants[0]; got.Verdict != tc.verdict {
+				t.Errorf("%+v, want %s", got, tc.verdict)
+			}
+			if moved := tc.verdict != Unknown && name != "one after the other" && name != "an answer that was overtaken while both waited"; moved && r.Linear.Picture == "" {
+				t.Error("no picture")
+			}
+		})
+	}
+}
+
+// The parts of a failover follow each other, and belong to the host of the counter.
+func TestFailoversAreDividedIntoParts(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	at := func(op history.Op, node, about uint64, when clock.Instant) history.Record {
+		return history.Record{Op: op, Node: node, Sender: about, Start: when * ms}
+	}
+	records := []history.Record{
+		ran(1, 1, 2*ms, 3*ms), // counter 0 lives on node 1, which is killed at 100 ms
+		at(history.Suspected, 3, 7, 101),
+		at(history.Suspected, 1, 1, 102), // by the killed itself
+		at(history.Suspected, 2, 1, 120), at(history.Suspected, 3, 1, 125),
+		at(history.Excluded, 2, 1, 126), at(history.Excluded, 3, 1, 127),
+		at(history.Created, 2, 0, 130), at(history.HandlerStarted, 2, 0, 132),
+		saw(1, 105*ms, 140*ms), saw(2, 106*ms, 141*ms),
+	}
+	got := failoversIn(records, []uint64{1}, history.Span{From: 100 * ms, To: 1000 * ms})
+	if want := (moments{120 * ms, 126 * ms, 130 * ms, 132 * ms, 140 * ms}); len(got) != 1 || got[0] != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if none := failoversIn(records, []uint64{5}, history.Span{From: 100 * ms, To: 1000 * ms}); none != nil {
+		t.Errorf("another node was killed: %v", none)
+	}
+}
