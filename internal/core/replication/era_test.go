@@ -243,6 +243,38 @@ func eraWhileOthersWrite(t *testing.T) string {
 	return ""
 }
 
+// A replica that has just loaded its file begins an era for a write that changes nothing. The
+// content of the file is no change of its own: it is set aside with the file, and is sent to no
+// member.
+func TestAnEraOnAFreshReplicaBringsNothingBack(t *testing.T) {
+	wall := uint64(wall2026)
+	c := New(Config{Self: 1, Keep: func(string) bool { return true }, Wall: func() uint64 { return wall }})
+	v, _ := crdt.New(crdt.KindLWWMap)
+	v.(*entryMap).Set("deleted meanwhile", "old", crdt.Stamp{Time: (wall + millis(24*time.Hour)) << tickBits, Node: 9})
+	if err := c.Restore([]Item{{Key: "m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Recall(1, Memory{})
+	out := &Effects{}
+	step := func(ev Event) { c.Step(2, ev, out) }
+	step(ViewChanged{View: &gossip.View{Epoch: gossip.FirstEpoch(1), Members: []gossip.Member{member(1, gossip.Up), member(2, gossip.Up), member(3, gossip.Up)}}})
+	step(Received{From: 2, Msg: &Status{Epoch: gossip.FirstEpoch(1), Wall: wall, Fresh: true}})
+	idle := operation.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Entries: []string{"deleted meanwhile"}, Stamped: func(crdt.Value, []uint64, uint64) crdt.Value { return nil }}, nil
+	}}
+	step(Update{ID: 1, Level: replicator.Local, Ops: []operation.Op{idle}})
+	if c.Stats().Eras != 1 || !c.barrier.fresh {
+		t.Fatalf("%d eras, fresh %v", c.Stats().Eras, c.barrier.fresh)
+	}
+	if n := c.stream.log.last(); n != 0 {
+		t.Errorf("%d own entries: %+v", n, c.stream.log.entries[0].Items)
+	}
+	step(Received{From: 3, Msg: &Status{Epoch: gossip.FirstEpoch(1), Wall: wall, Sweep: sweepsKept + 1}})
+	if !out.SetAside || c.Value("m") != nil {
+		t.Errorf("set aside: %v, and then there is %v", out.SetAside, c.Value("m"))
+	}
+}
+
 // Behind the last era a write fails as before, and nothing is changed.
 func TestErasEnd(t *testing.T) {
 	wall := uint64(wall2026)

@@ -215,10 +215,10 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 		v, _ = crdt.New(op.Kind)
 	}
 	d := ws.applyTo(v, era, op, &p, above)
-	if d == nil && raised {
-		d = v // all of it has other stamps
-	}
 	if d == nil {
+		if raised {
+			ws.noteLifted(it)
+		}
 		return nil
 	}
 	if p.Stamped != nil || len(p.Fixed) > 0 {
@@ -235,6 +235,14 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 	it.written = it.version
 	ws.values.reportChange(it)
 	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
+}
+
+// noteLifted notes that an op has begun an era of a key and changed nothing else. Its value is no
+// change of this replica's: a fresh one may have it from a file that is then set aside. Members
+// learn of the era when they compare.
+func (ws *writes) noteLifted(it *item) {
+	ws.store.updateSums(it)
+	ws.values.reportChange(it)
 }
 
 // isNil reports whether d is nil, or a nil of a concrete type, which an Apply easily
