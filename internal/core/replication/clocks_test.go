@@ -275,6 +275,37 @@ func aloneIn2099(t *testing.T) string {
 	return ""
 }
 
+// A replica that has received no other clock may have entries of 2099. It offers no entry to
+// the members that a request waits for, and sends all of them as soon as it has received one.
+func TestAMutedReplicaSendsNoEntries(t *testing.T) {
+	w, d := clocked(t, 1, 1, func(c *Config) { c.ResendAfter, c.SpreadMax, c.NoGossip = time.Minute, time.Minute, true })
+	d.ahead[1] = century
+	w.reply(1, w.update(1, majority, replicator.Fence{}, stampBy(1, "k", "alone")))
+	w.start(2)
+	w.start(3)
+	sent := 0
+	w.dropKind = func(m Message) bool {
+		if _, is := m.(*Deltas); is {
+			sent++
+		}
+		return false
+	}
+	w.setView(w.next(add(gossip.Up, 2, 3)))
+	write := w.update(1, majority, replicator.Fence{}, addTo(1, "set", "e"))
+	w.run(time.Second)
+	if sent > 0 {
+		t.Errorf("%d messages with entries before a clock was received", sent)
+	}
+	w.step(1, Received{From: 2, Msg: &Status{Epoch: w.nodes[2].core.members.epoch, Wall: d.right()}})
+	w.run(100 * time.Millisecond)
+	if r, ended := w.nodes[1].replies[write]; !ended || r.Err != nil {
+		t.Errorf("ended: %v, %v", ended, r.Err)
+	}
+	if _, s := registerIn(w.nodes[2].core, "k"); tooFar(s.Time, d.right()) || s.Time == 0 {
+		t.Errorf("node 2 holds the stamp %s", clock.ShowMillis(s.Time>>tickBits))
+	}
+}
+
 // One that was admitted elsewhere is merged, wherever it comes from: replicas come out equal.
 func TestAdmittedByOneIsTakenByAll(t *testing.T) {
 	w, d := clocked(t, 1, 3, nil)

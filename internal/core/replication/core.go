@@ -300,9 +300,7 @@ func (c *Core) catchUp(now clock.Instant) {
 
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
-	if c.clocks.noteClock(p, m.Wall) {
-		c.writes.judgeOwn()
-	}
+	c.writes.receiveClock(p, m.Wall)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {

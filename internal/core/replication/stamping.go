@@ -164,9 +164,7 @@ func (ws *writes) onStampQuery(p *peer, m *StampQuery) {
 }
 
 func (ws *writes) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
-	if ws.clocks.noteClock(p, m.Wall) {
-		ws.judgeOwn()
-	}
+	ws.receiveClock(p, m.Wall)
 	r := ws.table.open[m.ID]
 	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
 		return
@@ -409,6 +407,15 @@ func (ws *writes) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 		}
 	}
 	ws.table.finishRequest(r, r.ahead)
+}
+
+// receiveClock notes the clock of a member. The first clock ends being muted: own entries that are
+// ahead get other stamps, and all own entries are sent in this step.
+func (ws *writes) receiveClock(p *peer, wall uint64) {
+	if ws.clocks.noteClock(p, wall) {
+		ws.judgeOwn()
+		ws.stream.batchAt = ws.now
+	}
 }
 
 // judgeOwn restamps entries that were written before another clock was received, and are

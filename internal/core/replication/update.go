@@ -250,8 +250,11 @@ func (ws *writes) noteLifted(it *item) {
 func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 
 // offerEntry sends a request's entry to the members that it still needs, or to all that can
-// count.
+// count. A muted replica sends none: receiveClock offers all entries later.
 func (ws *writes) offerEntry(now clock.Instant, r *request, all bool) {
+	if ws.clocks.isMuted() {
+		return
+	}
 	var to []gossip.NodeID
 	if all {
 		to = ws.table.missingAnswers(r)
