@@ -1,6 +1,7 @@
 package standby
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -155,6 +156,40 @@ func TestFullHolder(t *testing.T) {
 	if full.core.holders[0].copies["big"].Tag.Version != 1 {
 		t.Error("the holder did not get the copy when it had room")
 	}
+}
+
+// The last write of a dead owner has reached one holder, whose answer its successor did not wait
+// for. The successor writes the state that it has collected, which is older. The holder keeps the
+// newer one: a later owner that collects both finds it.
+func TestAHolderKeepsTheNewerState(t *testing.T) {
+	if wrong := olderWriteAtHolder(); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// olderWriteAtHolder returns what is wrong with a holder that receives an older state after a
+// newer one.
+func olderWriteAtHolder() string {
+	c, out := New(Config{Self: 2, Type: "t"}), &Effects{}
+	dead, heir, next := protocol.Token{Term: 1, Seq: 1}, protocol.Token{Term: 1, Seq: 2}, protocol.Token{Term: 1, Seq: 3}
+	older := Copy{ID: "x", Tag: Tag{Token: dead, Version: 1}, State: []byte("older")}
+	newer := Copy{ID: "x", Tag: Tag{Token: dead, Version: 2}, State: []byte("newer, and longer")}
+	receive := func(m Message) {
+		out.Reset()
+		c.Step(1, Received{From: 1, Msg: m}, out)
+	}
+	receive(Write{Token: dead, Copies: []Copy{newer}})
+	full := c.Bytes()
+	receive(Write{Token: heir, Copies: []Copy{older}})
+	if ack, is := out.Do[0].(Send).Msg.(Ack); !is || ack.Next != 1 || ack.Full {
+		return fmt.Sprintf("the older state is answered with %+v", out.Do)
+	}
+	receive(Collect{Token: next})
+	held, is := out.Do[0].(Send).Msg.(Held)
+	if !is || len(held.Copies) != 1 || held.Copies[0].Tag != newer.Tag || c.Bytes() != full {
+		return fmt.Sprintf("the holder has %+v, and counts %d bytes of %d", out.Do, c.Bytes(), full)
+	}
+	return ""
 }
 
 // Choose spreads shards evenly, moves few copies when a member comes, and keeps

@@ -27,6 +27,9 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 			})
 		})
 	}
+	t.Run("older write replaces newer", func(t *testing.T) {
+		planted.MustCatch(t, "older write replaces newer", olderWriteAtHolder)
+	})
 	for name, run := range map[string]func() *world{
 		"former holders not notified": formerHoldersUnaware,
 		"old layout alone":            newLayoutBehind,
