@@ -65,7 +65,7 @@ func New(cfg Config) *Core {
 	}
 	cfg.Shards = min(max(cfg.Shards, 1), protocol.ShardsMax)
 	c := &Core{env: env{cfg: cfg}}
-	c.election.cfg = &c.cfg
+	c.election.cfg, c.election.Role = &c.cfg, cfg.Role
 	c.reset()
 	return c
 }

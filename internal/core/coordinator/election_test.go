@@ -24,7 +24,7 @@ func TestElection(t *testing.T) {
 	if e.won() || e.mayWin() {
 		t.Error("elected before the senior candidate has declined")
 	}
-	e.addDeclines([]protocol.Decliner{{Node: 1}})
+	e.AddDeclines(protocol.Decliner{Node: 1})
 	if !e.won() {
 		t.Error("not elected although the senior candidate has declined")
 	}
@@ -36,13 +36,13 @@ func TestElection(t *testing.T) {
 	if !e.mayWin() {
 		t.Error("the decline is forgotten after a view without an answer")
 	}
-	e.addDeclines([]protocol.Decliner{{Node: 1}})
+	e.AddDeclines(protocol.Decliner{Node: 1})
 	if !e.won() {
 		t.Error("not elected after the senior candidate has declined again")
 	}
 	e.viewChanged(electionView(4, 3))
 	e.viewChanged(electionView(5, 3))
-	if e.addDeclines(nil); e.won() || !e.mayWin() {
+	if e.AddDeclines(); e.won() || !e.mayWin() {
 		t.Error("elected without an answer in the view")
 	}
 }
@@ -63,7 +63,7 @@ func TestElectionDeclines(t *testing.T) {
 	} {
 		e := election{cfg: &c.cfg, refused: c.refused}
 		e.viewChanged(electionView(7, 2))
-		d, declined := e.ownDecline()
+		d, declined := e.DeclineOf(1)
 		if e.won() != c.ok || declined == c.ok || d.Missing != c.missing {
 			t.Errorf("%s: elected %v, declined %v, missing %v", name, e.won(), declined, d.Missing)
 		}

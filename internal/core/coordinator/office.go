@@ -40,7 +40,7 @@ func (c *Core) onStanding(ev Standing) {
 	if c.view == nil || ev.View != c.view.Epoch {
 		return
 	}
-	c.election.addDeclines(ev.Declined)
+	c.election.AddDeclines(ev.Declined...)
 	c.settleOffice()
 }
 
@@ -151,7 +151,7 @@ func (c *Core) decline(r Received) {
 }
 
 func (c *Core) sayDeclined(to gossip.NodeID) {
-	if d, ok := c.election.ownDecline(); ok {
+	if d, ok := c.election.DeclineOf(c.cfg.Self); ok {
 		c.sendMessage(to, &protocol.Declined{Head: c.head(), Missing: d.Missing})
 	}
 }

@@ -49,26 +49,20 @@ type Decliner struct {
 // view: there the question is asked again, and a node that all had to accept in one view
 // may step back in the next. A coordinator in office need not leave it
 // meanwhile: see the coordinator's settleOffice.
-func Elect(v *gossip.View, role string, declined ...Decliner) gossip.NodeID {
+func Elect(v *gossip.View, role string, declined ...Decliner) (elected gossip.NodeID) {
 	all := electable(v, role)
-	missing := func(n gossip.NodeID) bool {
-		at := indexOfDecline(declined, n)
-		return at >= 0 && declined[at].Missing
-	}
 	for _, n := range all {
-		if indexOfDecline(declined, n) < 0 {
+		switch at := indexOfDecline(declined, n); {
+		case at < 0:
 			return n
+		case elected == 0 && !declined[at].Missing:
+			elected = n
 		}
 	}
-	for _, n := range all {
-		if !missing(n) {
-			return n
-		}
+	if elected == 0 && len(all) > 0 {
+		elected = all[0]
 	}
-	if len(all) > 0 {
-		return all[0]
-	}
-	return 0
+	return elected
 }
 
 // Binds reports whether declining r for lack of the type binds the declining member in v.
@@ -78,26 +72,6 @@ func Elect(v *gossip.View, role string, declined ...Decliner) gossip.NodeID {
 // candidates before that host never run the type.
 func Binds(v *gossip.View, from gossip.NodeID, r *Register) bool {
 	return r.Settings.Shards > 0 && Candidate(v, r.Settings.Role, from)
-}
-
-// AllMissing reports whether all candidates have declined because they do not run the type.
-func AllMissing(v *gossip.View, role string, declined []Decliner) bool {
-	return !slices.ContainsFunc(electable(v, role), func(n gossip.NodeID) bool {
-		at := indexOfDecline(declined, n)
-		return at < 0 || !declined[at].Missing
-	})
-}
-
-// Presumed returns the members presumed to decline in v: those that declined lately or
-// before. Of a member in both, the later decline counts.
-func Presumed(v *gossip.View, lately, before []Decliner) []Decliner {
-	var out []Decliner
-	for _, d := range slices.Concat(lately, before) {
-		if v.Member(d.Node) != nil && indexOfDecline(out, d.Node) < 0 {
-			out = append(out, d)
-		}
-	}
-	return out
 }
 
 func indexOfDecline(declined []Decliner, n gossip.NodeID) int {

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,19 +224,11 @@ func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
 		for _, n := range c.missing {
 			declined = append(declined, Decliner{Node: n, Missing: true})
 		}
-		if got, all := Elect(v, "", declined...), AllMissing(v, "", declined); got != c.want || all != c.all {
+		e := Election{}
+		e.BeginView(v)
+		e.AddDeclines(declined...)
+		if got, all := Elect(v, "", declined...), e.AllMissing(); got != c.want || all != c.all {
 			t.Errorf("without %v: %v, all lack the type %v, want %v, %v", declined, got, all, c.want, c.all)
 		}
-	}
-}
-
-func TestWhoIsPresumedToDecline(t *testing.T) {
-	v := &gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 1}}, {Node: gossip.Node{ID: 2}}, {Node: gossip.Node{ID: 3}}}}
-	got := Presumed(v, []Decliner{{Node: 2, Missing: false}, {Node: 9, Missing: false}}, []Decliner{{Node: 3, Missing: true}, {Node: 2, Missing: true}, {Node: 8, Missing: true}})
-	if want := []Decliner{{Node: 2, Missing: false}, {Node: 3, Missing: true}}; !slices.Equal(got, want) {
-		t.Errorf("presumed %v, want %v", got, want)
-	}
-	if Candidate(v, "", 1) || !Candidate(&gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 1}, Status: gossip.Up}}}, "", 1) {
-		t.Error("who joins is no candidate, who is up is one")
 	}
 }

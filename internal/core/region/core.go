@@ -48,6 +48,7 @@ func New(cfg Config, floors *Floors) *Core {
 	c := &Core{env: env{cfg: cfg, floors: floors}}
 	c.waiting = c.isWaiting
 	c.link.env, c.states.env = &c.env, &c.env
+	c.link.election.Role = cfg.Role
 	c.drain.env, c.drain.link = &c.env, &c.link
 	c.outbox.env, c.outbox.link = &c.env, &c.link
 	c.routes = routeTable{env: &c.env, link: &c.link, states: &c.states, outbox: &c.outbox, list: make([]route, cfg.Shards)}

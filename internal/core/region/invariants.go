@@ -34,8 +34,8 @@ func (c *Core) Check() error {
 		return fmt.Errorf("region: counted %d wanted, %d marked, %d hosting; kept %d, %d, %d",
 			wanted, marked, hosting, c.routes.wanted, c.routes.marked, c.hosts.hosting)
 	}
-	if c.link.candidate == c.link.node && len(c.link.presumed) > 0 {
-		return fmt.Errorf("region: %v is presumed to decline, and no candidate is asked", c.link.presumed)
+	if presumed := c.link.election.Presumed(); c.link.candidate == c.link.node && len(presumed) > 0 {
+		return fmt.Errorf("region: %v is presumed to decline, and no candidate is asked", presumed)
 	}
 	if hosting != len(c.floors.running) {
 		return fmt.Errorf("region: %d shards live here, the floors say %d", hosting, len(c.floors.running))

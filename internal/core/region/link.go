@@ -1,7 +1,6 @@
 package region
 
 import (
-	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -27,24 +26,25 @@ type registration struct {
 type link struct {
 	*env
 	registration
-	// declined lists the candidates that have declined in the present view. candidate is
-	// the one that protocol.Elect then returns: the core asks it until it answers. presumed
-	// lists those that declined in the view before, as long as their declines keep the present
-	// coordinator elected; see elect. Invariant: empty, unless the coordinator is another node
-	// than candidate. pace is the first wait for an answer of another node. noHostReported is
-	// set once all candidates of the view have declined as Missing and this was reported.
-	// settingsRejected is set while the last coordinator that compared this node's settings refuses them.
-	declined, presumed []protocol.Decliner
-	candidate          gossip.NodeID
-	pace               time.Duration
-	noHostReported     bool
-	settingsRejected   bool
+	// election presumes declines as long as they keep the present coordinator elected.
+	// Invariant: it presumes none unless the coordinator is another node than candidate.
+	election protocol.Election
+	// candidate is that of the election: the core asks it until it answers.
+	candidate gossip.NodeID
+	// pace is the first wait for an answer of another node.
+	pace time.Duration
+	// noHostReported is set once all candidates of the view have declined as Missing and this
+	// was reported.
+	noHostReported bool
+	// settingsRejected is set while the last coordinator that compared this node's settings
+	// refuses them.
+	settingsRejected bool
 }
 
 // viewChanged begins the search for the coordinator of a view.
 func (l *link) viewChanged() {
-	l.presumed = protocol.Presumed(l.view, l.declined, l.presumed)
-	l.declined, l.noHostReported, l.pace = nil, false, l.cfg.Retry
+	l.election.BeginView(l.view)
+	l.noHostReported, l.pace = false, l.cfg.Retry
 	if l.term.Generation() != l.view.Epoch.Generation() {
 		l.registration = registration{}
 	}
@@ -61,13 +61,13 @@ func (l *link) viewChanged() {
 // If one of them answers as coordinator instead, it has taken office, and the region turns
 // to it.
 func (l *link) elect() {
-	l.candidate = protocol.Elect(l.view, l.cfg.Role, l.declined...)
+	l.candidate = l.election.Candidate()
 	n := l.candidate
-	if l.term != 0 && protocol.Elect(l.view, l.cfg.Role, slices.Concat(l.declined, l.presumed)...) == l.node {
+	if l.term != 0 && l.election.Expected() == l.node {
 		n = l.node
 	}
 	if n == l.candidate {
-		l.presumed = nil
+		l.election.DropPresumed()
 	}
 	if n != l.node {
 		l.registration = registration{node: n, wait: l.pace}
@@ -80,7 +80,7 @@ func (l *link) tookOffice(n gossip.NodeID) {
 	if n != l.candidate || n == l.node {
 		return
 	}
-	l.presumed = nil
+	l.election.DropPresumed()
 	l.elect()
 	l.tellStanding()
 }
@@ -88,8 +88,8 @@ func (l *link) tookOffice(n gossip.NodeID) {
 // hasDeclined turns to the next candidate if the candidate asked in our view
 // has declined. A node that is not a candidate declines in the same way.
 func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
-	isSender := func(d protocol.Decliner) bool { return d.Node == from }
-	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || slices.ContainsFunc(l.declined, isSender) {
+	_, declined := l.election.DeclineOf(from)
+	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || declined {
 		return
 	}
 	if m.Unbound && !l.cfg.Foreign && l.isCandidate() {
@@ -97,7 +97,7 @@ func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 		// would put us in office beside the sender, which may run the type a moment later.
 		return
 	}
-	l.declined = append(l.declined, protocol.Decliner{Node: from, Missing: m.Missing, Unbound: m.Unbound})
+	l.election.AddDeclines(protocol.Decliner{Node: from, Missing: m.Missing, Unbound: m.Unbound})
 	l.traceEvent(TraceDeclined, from, protocol.Token{Term: l.term}, "")
 	l.tellStanding()
 	was := l.node
@@ -106,7 +106,7 @@ func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 	} else {
 		l.askCandidate()
 	}
-	if !l.noHostReported && protocol.AllMissing(l.view, l.cfg.Role, l.declined) {
+	if !l.noHostReported && l.election.AllMissing() {
 		l.noHostReported = true
 		l.notRegistered(l.node, protocol.Conflict{Setting: protocol.SettingType, Here: "registered", There: "not, on any node of its role"})
 	}
@@ -115,14 +115,9 @@ func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 // isCandidate reports whether this node is a candidate in our view.
 func (l *link) isCandidate() bool { return protocol.Candidate(l.view, l.cfg.Role, l.cfg.Self) }
 
-// unbound reports whether a candidate has declined in our view without a promise.
-func (l *link) unbound() bool {
-	return slices.ContainsFunc(l.declined, func(d protocol.Decliner) bool { return d.Unbound })
-}
-
 // tellStanding sends our own coordinator core the declines and terms that it lacks.
 func (l *link) tellStanding() {
-	l.do(Standing{Refused: l.settingsRejected, View: l.epoch(), Declined: slices.Clone(l.declined), Term: l.floors.term})
+	l.do(Standing{Refused: l.settingsRejected, View: l.epoch(), Declined: l.election.Declined(), Term: l.floors.term})
 }
 
 // setFit records whether a coordinator accepts our settings.
@@ -138,7 +133,7 @@ func (l *link) setFit(fit bool) {
 // a promise may take office in this very view. Candidates learn of it from a census, all
 // other regions only if they keep asking.
 func (l *link) needsAnswer() bool {
-	return !l.registered || l.candidate != l.node || l.unbound() && !l.isCandidate()
+	return !l.registered || l.candidate != l.node || l.election.Unbound() && !l.isCandidate()
 }
 
 // registerAgain sends Register, and schedules its repetition.
@@ -158,8 +153,8 @@ func (l *link) registerAgain() {
 // and coordinate it. Declines passed to our own coordinator stay valid.
 func (l *link) askAgain() {
 	if l.registered {
-		if l.unbound() {
-			l.presumed, l.declined = l.declined, nil
+		if l.election.Unbound() {
+			l.election.AskAgain()
 			l.elect()
 		}
 		l.askCandidate()
@@ -167,8 +162,9 @@ func (l *link) askAgain() {
 		l.wait = min(2*l.wait, l.cfg.RetryMax)
 		return
 	}
-	if l.unbound() || slices.ContainsFunc(l.declined, func(d protocol.Decliner) bool { return d.Node == l.candidate }) {
-		l.declined, l.pace = nil, min(2*l.pace, l.cfg.RetryMax)
+	if _, declined := l.election.DeclineOf(l.candidate); declined || l.election.Unbound() {
+		l.election.Restart()
+		l.pace = min(2*l.pace, l.cfg.RetryMax)
 		l.elect()
 	}
 	l.registerAgain()
