@@ -52,15 +52,15 @@ func (d *TypeDriver) greetOutsiders() {
 	}
 }
 
-// declinedReply returns the answer to a message for a coordinator that this node does not
-// have for the sender's role, nil if it is no such message. A nil driver is that of a
-// type that this node has never met.
-func (d *TypeDriver) declinedReply(m protocol.Message) *protocol.Declined {
+// lacksCoordinator returns m as Register if it is for a coordinator that this node does not
+// have for the sender's role, else nil. A nil driver is that of a type that this node has
+// never met.
+func (d *TypeDriver) lacksCoordinator(m protocol.Message) *protocol.Register {
 	r, is := m.(*protocol.Register)
 	if !is || d != nil && d.coordinator != nil && d.typ.Role == r.Settings.Role {
 		return nil
 	}
-	return &protocol.Declined{Head: protocol.Head{Type: r.Type, View: r.View}, Missing: true}
+	return r
 }
 
 // declineRegister answers a node that takes this one, of the type's role, for its coordinator:
@@ -74,26 +74,24 @@ func (ds *Drivers) declineRegister(from gossip.NodeID, m protocol.Message) {
 }
 
 // bindDecline returns the reply of declineRegister, nil for none. It records the reply if the
-// receiver can build on it (protocol.Binds): the type may be registered later.
+// receiver can build on it: the type may be registered later.
 func (ds *Drivers) bindDecline(from gossip.NodeID, m protocol.Message) *protocol.Declined {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	d := ds.byType[m.Header().Type]
-	reply := d.declinedReply(m)
-	if reply == nil || ds.closed || ds.view == nil {
+	asked := d.lacksCoordinator(m)
+	if asked == nil || ds.closed || ds.view == nil {
 		return nil
 	}
-	asked := m.(*protocol.Register)
 	role := asked.Settings.Role
 	if !ds.cfg.Self.HasRole(role) || d == nil && len(ds.byType) >= typesMax {
 		return nil
 	}
 	if d == nil {
-		ds.addForeign(reply.Type, role)
+		ds.addForeign(asked.Type, role)
 	}
-	// Of the view that we hold: in a later one we may be in office.
-	reply.View = ds.view.Epoch
-	if reply.Unbound = !protocol.Binds(ds.view, from, asked); !reply.Unbound {
+	reply := protocol.DeclineMissing(ds.view, from, asked)
+	if !reply.Unbound {
 		ds.declined[reply.Type] = reply.View
 	}
 	return reply

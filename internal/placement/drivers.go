@@ -136,7 +136,7 @@ func (ds *Drivers) HandleMessage(from gossip.NodeID, payload []byte) {
 		return
 	}
 	d := ds.driverFor(m)
-	if d.declinedReply(m) != nil {
+	if d.lacksCoordinator(m) != nil {
 		ds.declineRegister(from, m)
 	}
 	if d != nil && !d.inbox.PutFrame(received{from, m}) {

@@ -200,8 +200,8 @@ func (d *TypeDriver) deliverLoopback() {
 // sendMessage sends a message of a core.
 func (d *TypeDriver) sendMessage(to gossip.NodeID, m protocol.Message) {
 	if to == d.all.cfg.Self.ID {
-		if declined := d.declinedReply(m); declined != nil {
-			m = declined
+		if r := d.lacksCoordinator(m); r != nil {
+			m = protocol.DeclineMissing(d.view.Load(), to, r)
 		}
 		if d.coordinator != nil || !protocol.ToCoordinator(m) {
 			d.loopback.Add(m)

@@ -65,12 +65,19 @@ func Elect(v *gossip.View, role string, declined ...Decliner) (elected gossip.No
 	return elected
 }
 
-// Binds reports whether declining r for lack of the type binds the declining member in v.
+// DeclineMissing returns the answer to r of a node that does not run the type, or runs it for
+// another role. It is about v, the view that this node holds: in a later one it may be in
+// office. Unless it is Unbound, it binds this node in v, also if the node runs the type later.
+func DeclineMissing(v *gossip.View, from gossip.NodeID, r *Register) *Declined {
+	return &Declined{Head: Head{Type: r.Type, View: v.Epoch}, Missing: true, Unbound: !binds(v, from, r)}
+}
+
+// binds reports whether declining r for lack of the type binds the declining member in v.
 // It does not if the sender cannot take office in its stead, since the sender is no
 // candidate or does not run the type itself. If such a decline were binding, the type could
 // stay without a coordinator: a proxy asks before the first host is ready, and the
 // candidates before that host never run the type.
-func Binds(v *gossip.View, from gossip.NodeID, r *Register) bool {
+func binds(v *gossip.View, from gossip.NodeID, r *Register) bool {
 	return r.Settings.Shards > 0 && Candidate(v, r.Settings.Role, from)
 }
 

@@ -52,8 +52,8 @@ func (c *cores) decline(from gossip.NodeID, m protocol.Message) *protocol.Declin
 	if !is || !c.foreign || c.records == nil || v == nil {
 		return nil
 	}
-	d := &protocol.Declined{Head: protocol.Head{Type: c.m.spec.Name, View: v.Epoch}, Missing: true}
-	if d.Unbound = !protocol.Binds(v, from, r); !d.Unbound {
+	d := protocol.DeclineMissing(v, from, r)
+	if !d.Unbound {
 		c.declinedIn = v.Epoch
 	}
 	return d
