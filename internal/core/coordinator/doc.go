@@ -4,11 +4,11 @@
 // node that protocol.Elect returns is in office; all the rest wait.
 //
 // docs/architecture/handoff.md follows a move through this package and package region,
-// with a picture. office.go decides which node is in office and when. census.go collects
-// what runs where. allocate.go has the order in which a shard gets its home.
-// moves.go moves a shard off its home, routers.go lists the routes to close before that,
-// and rebalance.go decides when. resend.go and outbox.go carry the messages, writes.go the
-// records.
+// with a picture. docs/architecture/election.md shows which node takes office, and why;
+// election.go and office.go decide it. census.go collects what runs where. allocate.go has the
+// order in which a shard gets its home. moves.go moves a shard off its home, routers.go lists
+// the routes to close before that, and rebalance.go decides when. resend.go and outbox.go
+// carry the messages, writes.go the records.
 //
 // The core relies on the following, which its caller must provide:
 //

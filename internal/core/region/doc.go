@@ -2,7 +2,8 @@
 // all shards, decides which of them run here, and keeps the promises on which single
 // homes rest. A proxy is a region that never hosts.
 //
-// docs/architecture/handoff.md shows its part in a move.
+// docs/architecture/handoff.md shows its part in a move, docs/architecture/election.md how it
+// finds the coordinator, with a table of its states.
 //
 // It handles shards, never messages: those stay in the routes of the shell, which
 // the core opens and closes.
