@@ -25,7 +25,8 @@ at the same address, of one process or of several together.
 With --faults cut,cut-pair,reject,oneway,ring,late (as root), networks drop, reject, pass
 traffic one way only, or deliver late. With --faults clock,disk, wall clocks jump by
 minutes to decades, also across restarts, and disks fill up (as root), while replicated
-registers and entries are written and read at a majority.
+registers and entries are written and read at a majority. With --faults loss,slow (as root),
+packets are lost, and a process has little processor time.
 
 Each process records every handler run and every request in a file. At the end, all
 records are checked together. With --rolling, each process is replaced by a new one
@@ -40,16 +41,21 @@ type chaosFlags struct {
 	chaos.Config
 	out    string
 	report string
+	preset string
 	keep   string
 }
 
 func (p *program) chaosCommand() *cobra.Command {
 	c := &chaosFlags{}
 	cmd := &cobra.Command{
-		Use: "chaos", Short: "kill, pause and restart processes, and check their records", Long: chaosHelp, Args: noArguments,
+		Use: "chaos", Short: "kill, pause and restart processes, and check their records",
+		Long: chaosHelp + "\n\nThe presets are " + chaos.Presets(), Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return p.runChaos(c) },
 	}
 	c.register(cmd.Flags())
+	for _, other := range []string{"faults", "rolling"} {
+		cmd.MarkFlagsMutuallyExclusive("preset", other)
+	}
 	return cmd
 }
 
@@ -66,11 +72,12 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.InPlace, "in-place", false, "rolling: end each process before its successor starts at its address, not after the successor is ready elsewhere; moves are then printed, not checked")
 	flags.BoolVar(&c.Version, "new-version", false, "rolling: the new processes have a newer version of the application")
 	flags.BoolVar(&c.Enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
-	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely; also "+faults.NetworkKinds+","+faults.MachineKinds)
+	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely; also "+faults.NetworkKinds+","+faults.MachineKinds+","+faults.ProcessorKinds)
 	flags.StringVar(&c.ApartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
 	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")
 	flags.StringVar(&c.report, "report", "", "also write the report to this `file`, as one page of HTML that needs no network")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`; those of a run that fails are always kept")
+	flags.StringVar(&c.preset, "preset", "", "play the faults of this `preset`, see above, in place of --faults")
 	flags.StringVar((*string)(&c.Plant), "plant", "", "give the nodes this `defect`, to see that the checks find it; needs a build with -tags plant")
 	// RunApart sets it.
 	_ = flags.MarkHidden("apart-from")
@@ -79,6 +86,11 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 func (p *program) runChaos(c *chaosFlags) error {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1_000_000) + 1
+	}
+	if c.preset != "" {
+		if err := c.UsePreset(c.preset); err != nil {
+			return usageError(err)
+		}
 	}
 	if err := c.Validate(); err != nil {
 		return usageError(err)

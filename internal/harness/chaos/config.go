@@ -26,6 +26,8 @@ type Config struct {
 	Version  bool          `json:"new_version"`
 	Enforce  bool          `json:"enforce_bounds"`
 	Kinds    string        `json:"faults"`
+	// Preset is the name of the preset that Kinds and Rolling come from, "" for none.
+	Preset string `json:"preset,omitempty"`
 	// Plant is the defect of the nodes, "" for none.
 	Plant defect.Kind `json:"plant,omitempty"`
 	// ApartFrom is the network namespace that a run with cuts must not touch.
@@ -49,7 +51,7 @@ func (c *Config) Validate() error {
 	check(c.Calm >= 0 && c.Calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.Calm)
 	for _, k := range c.faultKinds() {
 		check(k != faults.Ring || c.Nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.Nodes)
-		check(k.Exists(), "--faults names %q: choose of %s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds)
+		check(k.Exists(), "--faults names %q: choose of %s,%s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds, faults.ProcessorKinds)
 		check(!k.NeedsFiles() || !c.Rolling, "--faults %s: not with --rolling", k)
 	}
 	if c.Plant != "" {
@@ -89,6 +91,9 @@ func (c *Config) command() string {
 	}
 	if c.Plant != "" {
 		s += fmt.Sprintf(" --plant %s", c.Plant)
+	}
+	if c.Preset != "" {
+		return s + fmt.Sprintf(" --rounds %d --preset %s", c.Rounds, c.Preset)
 	}
 	if c.Rolling {
 		return s + fmt.Sprintf(" --rolling --in-place=%v --new-version=%v", c.InPlace, c.Version)

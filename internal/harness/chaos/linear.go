@@ -17,6 +17,9 @@ import (
 type Linearizability struct {
 	Counters int `json:"counters"`
 	Requests int `json:"requests"`
+	// Restarts is how often a count began again, since a fault had taken all processes that
+	// kept it.
+	Restarts int `json:"restarts"`
 	// Picture is the page that porcupine draws of one counter, around a move of its shard or
 	// around the first contradiction. PictureOf names the counter and the stretch.
 	Picture   string `json:"picture,omitempty"`
@@ -152,7 +155,9 @@ func (r *Report) linearizable(records []history.Record, excused []history.Span) 
 		}
 		r.Linear.Counters++
 		r.Linear.Requests += len(counts)
-		result := porcupine.CheckOperationsTimeout(counterModel(counts[0].run.Value-1), operationsOf(counts, excused), max(time.Until(deadline), time.Millisecond))
+		ops := operationsOf(counts, excused)
+		r.Linear.Restarts += len(ops) - len(counts)
+		result := porcupine.CheckOperationsTimeout(counterModel(counts[0].run.Value-1), ops, max(time.Until(deadline), time.Millisecond))
 		at := firstMove(counts)
 		switch {
 		case result == porcupine.Illegal:

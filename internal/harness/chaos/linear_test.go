@@ -37,6 +37,9 @@ func TestCountersAreLinearizable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &Report{}
 			r.linearizable(tc.records, tc.excused)
+			if want := len(tc.excused); r.Linear.Restarts != want {
+				t.Errorf("%d counts began again, want %d", r.Linear.Restarts, want)
+			}
 			if got := r.Invariants[0]; got.Verdict != tc.verdict {
 				t.Errorf("%+v, want %s", got, tc.verdict)
 			}

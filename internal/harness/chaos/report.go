@@ -122,7 +122,7 @@ func boundOf(r *faults.Round) time.Duration {
 	switch {
 	case r.Kind == faults.Ring:
 		return max(harness.BoundFrozen, time.Duration(r.HeldMS)*time.Millisecond+boundHealed)
-	case r.Kind == faults.Stop, r.Kind == faults.Freeze, r.Kind.BreaksNetwork():
+	case r.Kind == faults.Stop, r.Kind == faults.Freeze, r.Kind == faults.Slow, r.Kind.BreaksNetwork():
 		return harness.BoundFrozen
 	case r.Kind.NeedsFiles() && r.Emergency:
 		return harness.BoundServed

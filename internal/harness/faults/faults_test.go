@@ -214,6 +214,17 @@ func TestADirectoryThatIsNoDiskIsNotFilled(t *testing.T) {
 	}
 }
 
+// The stand-ins use no processor time, so nothing throttles them: the round does not claim an
+// effect, with control groups or without.
+func TestAProcessThatWasNotThrottledWasNotSlowed(t *testing.T) {
+	t.Parallel()
+	in := newInjector(t, 2, 1, nil)
+	r, err := in.Play(t.Context(), Slow)
+	if err != nil || r.TookEffect || !strings.Contains(r.How, "10 % of a processor") {
+		t.Errorf("%+v: %v", r, err)
+	}
+}
+
 func TestTheLeaderIsTheOldest(t *testing.T) {
 	in := newInjector(t, 3, 1, nil)
 	if i := in.oldest(); i != 0 {

@@ -38,13 +38,16 @@ const (
 	// remove it. Its kernel then delivers what it still holds, beside its next incarnation.
 	Late Kind = "late"
 
-	NetworkKinds = "cut,cut-pair,reject,oneway,ring,late"
+	// Loss: some packets are lost, between some places and the rest.
+	Loss Kind = "loss"
+
+	NetworkKinds = "cut,cut-pair,reject,oneway,ring,late,loss"
 )
 
 // BreaksNetwork reports whether a fault needs the wall.
 func (k Kind) BreaksNetwork() bool {
 	switch k {
-	case Cut, CutPair, Reject, OneWay, Ring, Late:
+	case Cut, CutPair, Reject, OneWay, Ring, Late, Loss:
 		return true
 	}
 	return false
@@ -60,6 +63,12 @@ const (
 	Disk Kind = "disk"
 
 	MachineKinds = "clock,disk"
+
+	// Slow: one process has a small part of a processor for a while. It needs root and
+	// control groups, and has no effect without them.
+	Slow Kind = "slow"
+
+	ProcessorKinds = "slow"
 )
 
 // Kills reports whether a fault is the end of processes alone.

@@ -19,7 +19,7 @@ func newRandom(places int) *Injector {
 func TestEachListedKindIsPlayed(t *testing.T) {
 	listed := 2 // KillRest and Freeze are for bench
 	for list, is := range map[string]struct{ network, files bool }{
-		DefaultKinds: {}, NetworkKinds: {network: true}, MachineKinds: {files: true},
+		DefaultKinds: {}, NetworkKinds: {network: true}, MachineKinds: {files: true}, ProcessorKinds: {},
 	} {
 		for name := range strings.SplitSeq(list, ",") {
 			k := Kind(name)

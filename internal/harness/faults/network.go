@@ -94,6 +94,16 @@ func (in *Injector) playRing(ctx context.Context, r *Round) error {
 	return in.breakNetwork(ctx, r, places, step{namespace.DropAll, ringPaths(places), in.heldFor()})
 }
 
+func (in *Injector) playLoss(ctx context.Context, r *Round) error {
+	some, others := in.minority()
+	how := namespace.LoseFew
+	if in.turnOf(Loss)%2 == 1 {
+		how = namespace.LoseMany
+	}
+	r.How = string(how)
+	return in.breakNetwork(ctx, r, some, step{how, pathsOf(some, others, true), in.heldFor()})
+}
+
 // lateMin is about the time until an unresponsive node is removed.
 const lateMin = 2 * time.Second
 

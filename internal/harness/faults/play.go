@@ -33,6 +33,8 @@ var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	Reject:  func(ctx context.Context, in *Injector, r *Round) error { return in.playReject(ctx, r) },
 	OneWay:  func(ctx context.Context, in *Injector, r *Round) error { return in.playOneWay(ctx, r) },
 	Ring:    func(ctx context.Context, in *Injector, r *Round) error { return in.playRing(ctx, r) },
+	Loss:    func(ctx context.Context, in *Injector, r *Round) error { return in.playLoss(ctx, r) },
+	Slow:    func(ctx context.Context, in *Injector, r *Round) error { return in.slow(ctx, r) },
 	Late:    func(ctx context.Context, in *Injector, r *Round) error { return in.playLate(ctx, r) },
 	Clock:   func(ctx context.Context, in *Injector, r *Round) error { return in.playClock(ctx, r) },
 	Disk:    func(ctx context.Context, in *Injector, r *Round) error { return in.playDisk(ctx, r) },

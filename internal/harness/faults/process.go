@@ -3,10 +3,12 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/namespace"
 )
 
 // kill kills n processes at one instant and, once the rest agree, starts replacements.
@@ -68,5 +70,30 @@ func (in *Injector) hold(ctx context.Context, r *Round, d time.Duration) error {
 	}
 	// A line from before the hold may still have been in the pipe.
 	r.TookEffect = reported.Before(held.Add(d / 2))
+	return in.Fleet.Settle(ctx)
+}
+
+// slowParts are the parts of a processor that a slowed process has, in turn.
+var slowParts = []float64{0.1, 0.03}
+
+// slow gives a process little processor time for a while. It took effect if the kernel
+// has throttled the process.
+func (in *Injector) slow(ctx context.Context, r *Round) error {
+	p := in.Fleet.Now[in.Rng.IntN(in.Fleet.Size())]
+	r.hurts(p)
+	part, lasts := slowParts[in.turnOf(Slow)%len(slowParts)], in.heldFor()
+	r.How, r.HeldMS = fmt.Sprintf("%.0f %% of a processor", 100*part), float64(lasts.Milliseconds())
+	r.From = clock.Boot().Now()
+	quota, err := namespace.LimitCPU(p.PID(), part)
+	if err != nil { // the round has no effect, so the run is not shown to have had it
+		r.How += ", not possible here: " + err.Error()
+		return nil
+	}
+	err = harness.Pause(ctx, lasts)
+	throttled, err2 := quota.Throttled()
+	if err := errors.Join(err, err2, quota.Release()); err != nil {
+		return err
+	}
+	r.TookEffect = throttled > 0
 	return in.Fleet.Settle(ctx)
 }

@@ -132,6 +132,9 @@ func (p *Process) got(r harness.Report) {
 	}
 }
 
+// PID returns the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Kill ends the process with SIGKILL and notes when.
 func (p *Process) Kill() error {
 	p.mu.Lock()

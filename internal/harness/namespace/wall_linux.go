@@ -147,6 +147,8 @@ var breakages = map[Breakage][]string{
 	ResetDials:   {"tcp flags & (syn | ack) == syn counter name dropped reject with tcp reset", "meta l4proto udp counter name dropped drop"},
 	ProhibitAll:  {"counter name dropped reject with icmpx admin-prohibited"},
 	NoRouteToAll: {"counter name dropped reject with icmpx host-unreachable"},
+	LoseFew:      {"numgen random mod 100 < 3 counter name dropped drop"},
+	LoseMany:     {"numgen random mod 100 < 20 counter name dropped drop"},
 }
 
 // BreakPaths breaks directions between places, all at one instant.

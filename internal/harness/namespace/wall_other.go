@@ -12,7 +12,7 @@ import (
 // Wall needs network namespaces: see wall_linux.go.
 type Wall struct{}
 
-var errNoWall = errors.New("processes can be cut off from each other, and have disks of their own, on Linux only")
+var errNoWall = errors.New("processes can be cut off from each other, slowed, and have disks of their own, on Linux only")
 
 // RunApart fails.
 func RunApart(context.Context, []string, bool, io.Writer, io.Writer) (int, error) {
@@ -35,3 +35,13 @@ func PlaceHost(int) string { return "127.0.0.1" }
 func PrivateMounts(string) error  { return errNoWall }
 func MountDisk(string, int) error { return errNoWall }
 func UnmountDisk(string) error    { return errNoWall }
+
+// Quota needs control groups: see quota_linux.go.
+type Quota struct{}
+
+// LimitCPU fails.
+func LimitCPU(int, float64) (*Quota, error) { return nil, errNoWall }
+
+// Throttled and Release are never called: there is no Quota.
+func (*Quota) Throttled() (int, error) { return 0, errNoWall }
+func (*Quota) Release() error          { return errNoWall }

@@ -100,6 +100,9 @@ func headline(r *chaos.Report) []answer {
 			broken += len(i.Violations)
 		}
 	}
+	if n := r.Linear.Restarts; n > 0 {
+		lost.Of += fmt.Sprintf("; beside %s counts whose every copy a fault took", grouped(n))
+	}
 	if broken > 0 {
 		lost.Answer = grouped(broken)
 	}

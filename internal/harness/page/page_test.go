@@ -34,7 +34,7 @@ func sample() *chaos.Report {
 		Failovers: []chaos.Failover{{Kind: "kill", Rounds: 1, Total: q.Quantiles(), Phases: []chaos.Phase{{Name: "detect", Quantiles: q.Quantiles()}}}},
 		Costs:     []chaos.Cost{{Place: "a", CPUPercent: 12, MemoryMaxBytes: 30 << 20, SentPerS: 2048, Seconds: 3}},
 		Faults:    []chaos.FaultSpan{{Round: 1, Kind: faults.Kill, Detail: "kill of a", FromMS: 1000, ToMS: 1300, TookEffect: true}, {Round: 2, Kind: faults.Cut, Detail: "cut of b", FromMS: 2000, ToMS: 2500}},
-		Linear:    chaos.Linearizability{Picture: "<html><script>draw()</script></html>", PictureOf: "counter 3"},
+		Linear:    chaos.Linearizability{Picture: "<html><script>draw()</script></html>", PictureOf: "counter 3", Restarts: 12},
 	}
 	for i := range 40 {
 		r.Timeline = append(r.Timeline, chaos.Bin{Due: 160, Prompt: 160 - i, Answered: 160, SlowestMS: float64(i * i)})
@@ -50,7 +50,7 @@ func TestThePageAnswersFirstAndNeedsNoNetwork(t *testing.T) {
 	page := b.String()
 	for _, want := range []string{
 		"✗ FAIL", "entities that lived twice", "1 <span>of 182,341 runs", "✗ Broken: " + chaos.SingleInstance, "? Not shown: every fault took effect",
-		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30.0 MiB", "round 2: cut of b", `<rect class="fault" x="250"`,
+		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30.0 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", `<rect class="fault" x="250"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
