@@ -242,7 +242,7 @@ func (f *forming) generation(second uint32, a *actions) uint32 {
 // logWaiting periodically warns the operator why a node has found no cluster.
 func (f *forming) logWaiting(now clock.Instant, why string, a *actions) {
 	if f.logNext == 0 {
-		f.logNext = now.Add(waitingEvery)
+		f.logNext = now.Add(waitingFirst)
 	}
 	if now.Before(f.logNext) {
 		return

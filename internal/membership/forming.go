@@ -26,8 +26,10 @@ const (
 	// it grants no other. The gap covers clocks with different rates.
 	claimFor   = 300 * time.Millisecond
 	promiseFor = time.Second
-	// waitingEvery is how often a node that finds no cluster logs that.
-	waitingEvery = 10 * time.Second
+	// waitingFirst is after how long a node that finds no cluster logs that, waitingEvery how
+	// often then.
+	waitingFirst = 10 * time.Second
+	waitingEvery = time.Minute
 	// formerFor is how long the address of a former member is tried, namedFor that of a
 	// contact point since another node last listed it.
 	formerFor = 10 * time.Minute
@@ -254,16 +256,18 @@ func (f *forming) onProbe(now clock.Instant, addr string, who transport.Peer, er
 }
 
 // logFailure logs why a contact point does not answer, once per distinct cause. A refused
-// connection is logged only for this node's own contact points, and only while it is in
-// no cluster.
+// connection is no warning yet: when nodes start, some come later. If no cluster is found,
+// logWaiting names it.
 func (f *forming) logFailure(p *point, err error, a *actions) {
 	cause := causeOf(err)
 	if cause == p.cause {
 		return
 	}
 	p.cause = cause
-	if f.view == nil && p.listed || !strings.HasPrefix(cause, nothingListens) {
+	if !strings.HasPrefix(cause, nothingListens) {
 		a.addWarning("contact point does not answer", p.addr+": "+cause)
+	} else if f.view == nil && p.listed {
+		a.addNote("contact point does not answer", 0, p.addr+": "+cause)
 	}
 }
 

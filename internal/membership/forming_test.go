@@ -363,6 +363,10 @@ func TestOneClearLinePerCause(t *testing.T) {
 	w := newTown(t, 4)
 	n := w.start(0, "10.0.0.1:1", Config{Join: []string{"10.0.0.9:1"}})
 	w.run(9 * time.Second)
+	if len(n.warned) > 0 {
+		t.Errorf("warned %q of a node that may start soon", n.warned)
+	}
+	w.run(41 * time.Second)
 	if len(n.warned) != 1 || !strings.Contains(n.warned[0], "10.0.0.9:1: nothing listens there") {
 		t.Errorf("warned %q", n.warned)
 	}

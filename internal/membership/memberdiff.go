@@ -2,6 +2,8 @@ package membership
 
 import (
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,6 +117,7 @@ func (l *loop) reportLeader() {
 	ev := gossip.LeaderChanged{Leader: id}
 	if v := l.n.View(); v != nil {
 		ev.Epoch = v.Epoch
+		l.logLeader(id, v)
 	}
 	l.n.events.putEvent(ev, nil)
 }
@@ -182,4 +185,105 @@ func (q *quorum) checkAt(removeAfter time.Duration) clock.Instant {
 		return clock.Never
 	}
 	return q.lapsed.Add(removeAfter)
+}
+
+// namesMax is how many members a line of the log names; it counts the others.
+const namesMax = 8
+
+// logMembers logs in one line how a view has changed the cluster of this node: its own admission,
+// and who joined, left, or was removed, with the evidence. The level is INFO: an operator needs to
+// do nothing.
+func (l *loop) logMembers(before, after *gossip.View) {
+	if !voterOf(after, l.n.self.ID) {
+		return
+	}
+	what, changes := "members have changed", membersLogged(memberDiff(before, after, l.n.departures.departureOf))
+	if !voterOf(before, l.n.self.ID) {
+		what, changes = "this node is in the cluster", []slog.Attr{namesAttr("all", after.Members)}
+	}
+	if took := takeoverLogged(before, after); took != "" {
+		changes = append(changes, slog.String("takeover", took))
+	}
+	if len(changes) == 0 {
+		return
+	}
+	attrs := []slog.Attr{slog.String("node", l.n.self.Name), slog.Int("members", len(after.Members))}
+	l.n.cfg.Logger.LogAttrs(l.n.ctx, slog.LevelInfo, what, slices.Concat(attrs, changes, []slog.Attr{slog.String("epoch", after.Epoch.String())})...)
+}
+
+func voterOf(v *gossip.View, id gossip.NodeID) bool {
+	m := v.Member(id)
+	return m != nil && m.Status.Votes()
+}
+
+// membersLogged sorts the changes of members into the attributes of a line.
+func membersLogged(changes []gossip.Event) (out []slog.Attr) {
+	var joined, left []gossip.Member
+	var removed []string
+	for _, c := range changes {
+		switch e := c.(type) {
+		case gossip.MemberJoined:
+			joined = append(joined, e.Member)
+		case gossip.MemberLeft:
+			left = append(left, e.Member)
+		case gossip.MemberRemoved:
+			removed = append(removed, fmt.Sprintf("%s (%s)", e.Member.Name, whyRemoved(e)))
+		}
+	}
+	if len(joined) > 0 {
+		out = append(out, namesAttr("joined", joined))
+	}
+	if len(left) > 0 {
+		out = append(out, namesAttr("left", left))
+	}
+	if len(removed) > 0 {
+		out = append(out, slog.Any("removed", someOf(removed)))
+	}
+	return out
+}
+
+func whyRemoved(e gossip.MemberRemoved) string {
+	if e.Evidence == "" {
+		return e.Cause.String()
+	}
+	return e.Cause.String() + ": " + e.Evidence
+}
+
+// namesAttr is an attribute with the names of members.
+func namesAttr(key string, members []gossip.Member) slog.Attr {
+	var names []string
+	for i := range members {
+		names = append(names, members[i].Name)
+	}
+	return slog.Any(key, someOf(names))
+}
+
+// someOf shortens a list for a line of the log.
+func someOf(list []string) []string {
+	if len(list) <= namesMax {
+		return list
+	}
+	return append(slices.Clone(list[:namesMax]), fmt.Sprintf("and %d more", len(list)-namesMax))
+}
+
+// takeoverLogged describes the emergency takeover by which a view came about, "" if by none.
+func takeoverLogged(before, after *gossip.View) string {
+	if before == nil || before.Cluster != after.Cluster || len(after.Forks) == 0 {
+		return ""
+	}
+	fork := after.Forks[len(after.Forks)-1]
+	if fork.To <= before.Epoch {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d members, without a majority", fork.Kept, len(before.Members))
+}
+
+// logLeader logs at INFO which member leads from now on.
+func (l *loop) logLeader(id gossip.NodeID, v *gossip.View) {
+	m := v.Member(id)
+	if m == nil {
+		return
+	}
+	l.n.cfg.Logger.LogAttrs(l.n.ctx, slog.LevelInfo, "the cluster has a new leader", slog.String("node", l.n.self.Name),
+		slog.String("leader", m.Name), slog.Bool("this_node", id == l.n.self.ID), slog.String("epoch", v.Epoch.String()))
 }

@@ -49,8 +49,10 @@ func (d *TypeDriver) noteTerm(t *traceLine) {
 		switch t.kind {
 		case coordinator.TraceOffice:
 			d.inOffice.Store(uint64(t.token.Term))
+			d.all.env.Log.Info("sharding: this node coordinates the type from now on", "type", d.typ.Name, "term", t.token.Term)
 		case coordinator.TraceOfficeLeft:
 			d.inOffice.Store(0)
+			d.all.env.Log.Info("sharding: this node no longer coordinates the type", "type", d.typ.Name)
 		}
 	}
 	*term = max(*term, t.token.Term)

@@ -1,0 +1,66 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+)
+
+// At the default level, the log of a node names who joined, who was removed and by which
+// evidence, and who leads. An ordinary start leaves no warning.
+func TestTheLogNamesWhoComesAndGoes(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		log := &logBook{}
+		expect := func(parts ...string) {
+			t.Helper()
+			if !log.has(parts...) {
+				t.Errorf("no line with %q:\n%s", parts, log.out.String())
+			}
+		}
+		ms := c.formWith(3, Config{Logger: log.logger()})
+		expect("level=INFO", "this node is in the cluster", "members=3")
+		expect("level=INFO", "members have changed", "joined=")
+		expect("level=INFO", "the cluster has a new leader", "this_node=true")
+		if log.has("level=WARN") {
+			t.Errorf("a start warns:\n%s", log.out.String())
+		}
+		view := ms[0].View()
+		leader, next := view.Members[0], view.Members[1]
+		var left []*member
+		for _, m := range ms {
+			if m.Self().ID == leader.ID {
+				c.crash(m)
+			} else {
+				left = append(left, m)
+			}
+		}
+		c.settled(10*time.Second, left...)
+		expect("level=INFO", "members have changed", "node="+next.Name, "removed=", leader.Name+" (dead: sealed refusal)")
+		expect("level=INFO", "the cluster has a new leader", "leader="+next.Name)
+	})
+}
+
+func TestALineNamesAFewMembers(t *testing.T) {
+	var many []gossip.Member
+	for i := range 20 {
+		many = append(many, gossip.Member{Node: gossip.Node{Name: fmt.Sprint(i)}})
+	}
+	if got := namesAttr("joined", many).String(); got != "joined=[0 1 2 3 4 5 6 7 and 12 more]" {
+		t.Error(got)
+	}
+}
+
+func TestATakeoverIsLogged(t *testing.T) {
+	before := &gossip.View{Cluster: 1, Epoch: 5, Members: make([]gossip.Member, 5)}
+	after := &gossip.View{Cluster: 1, Epoch: 9, Forks: []gossip.Fork{{From: 5, To: 9, Kept: 2}}}
+	for _, c := range []struct {
+		before *gossip.View
+		want   string
+	}{{before, "2 of 5 members, without a majority"}, {after, ""}, {nil, ""}, {&gossip.View{Cluster: 2, Epoch: 5}, ""}} {
+		if got := takeoverLogged(c.before, after); got != c.want {
+			t.Errorf("%v: %q, want %q", c.before, got, c.want)
+		}
+	}
+}
