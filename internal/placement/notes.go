@@ -20,6 +20,9 @@ func (d *TypeDriver) noteTrace(t traceLine) {
 		d.noteFar(&t)
 	case coordinator.TraceDouble:
 		d.noteDuplicate(&t)
+	case coordinator.TraceStartFailed:
+		d.all.env.Log.Warn("sharding: a shard does not start, and has no home meanwhile; see the log of the node, and restart that if it goes on (please report)",
+			"type", d.typ.Name, "shard", t.shard, "node", t.node, "token", t.token, "failed", t.detail)
 	}
 }
 

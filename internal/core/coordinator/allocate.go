@@ -54,9 +54,10 @@ func (t *table) placeFree() {
 	}
 	var st *strategy.State
 	counted, full := false, false
+	t.retryStart = 0
 	for i := range t.shards {
 		id, s := protocol.ShardID(i), &t.shards[i]
-		if s.phase != free || !s.known && len(s.waiters) == 0 || full && s.from == 0 {
+		if s.phase != free || !s.known && len(s.waiters) == 0 || full && s.from == 0 || t.delaysStart(s) {
 			continue
 		}
 		if st == nil {
@@ -164,6 +165,7 @@ func (t *table) publishHome(id protocol.ShardID) {
 	s := &t.shards[id]
 	t.setPhase(s, hosted)
 	s.moveFrom(0, protocol.Token{})
+	s.failed, s.retryAt = 0, 0
 	if s.known {
 		t.publish(id)
 	}

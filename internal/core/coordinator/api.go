@@ -252,6 +252,7 @@ const (
 	TraceCancel       = "move cancelled"
 	TraceStillServed  = "shard still served"
 	TraceNoRegion     = "no region for shard"
+	TraceStartFailed  = "shard start failed"
 	TraceDrain        = "drain"
 	TraceDrained      = "drained"
 	TraceYield        = "member does not answer"

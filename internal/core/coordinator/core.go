@@ -146,5 +146,8 @@ func (c *Core) Deadline() clock.Instant {
 	if c.census.retry != 0 {
 		d = clock.Min(d, c.census.retry)
 	}
+	if c.table.retryStart != 0 {
+		d = clock.Min(d, c.table.retryStart)
+	}
 	return d
 }

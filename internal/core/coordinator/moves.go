@@ -171,6 +171,9 @@ func (t *table) onShardStopped(from gossip.NodeID, m *protocol.Stopped, st proto
 	}
 	t.traceShard(TraceStopped, st.Shard, from, st.Token, "in phase "+s.phase.String())
 	inOrder, target := s.phase == stopping || s.phase == asking, s.target
+	if s.phase == starting {
+		t.noteFailedStart(st.Shard)
+	}
 	t.releaseHome(s)
 	s.prefer, s.known = target, true
 	if inOrder {

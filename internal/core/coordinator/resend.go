@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -21,12 +24,46 @@ func (c *Core) stepTick() {
 	if c.waiting() && !c.now.Before(c.table.nextResend) {
 		c.resend()
 	}
+	if r := c.table.retryStart; r != 0 && !c.now.Before(r) {
+		c.table.retryStart, c.dirty = 0, true
+	}
 	if !c.now.Before(c.nextRebalance) {
 		c.nextRebalance = c.now.Add(c.cfg.Rebalance)
 		c.dirty = true
 		c.writes.flushSets()
 		c.table.rebalance()
 	}
+}
+
+// A home that does not start a shard promises instead that the shard does not run there, and the
+// shard is placed again, maybe at that home. It may begin to drain, or have lost its lease for a
+// moment, so the first failure costs no time. If its host has a shard that the region does not
+// know of, each start fails, and costs a majority write. So the waits double from the second
+// failure on. A change of the view ends them: another home may be chosen.
+
+// startRetryMax bounds the wait before a shard is placed again that its homes do not start.
+const startRetryMax = 10 * time.Second
+
+// noteFailedStart notes that the home of a shard has not started it.
+func (t *table) noteFailedStart(id protocol.ShardID) {
+	s := &t.shards[id]
+	if s.failed++; s.failed == 1 {
+		return
+	}
+	wait := min(t.cfg.Resend<<min(s.failed-2, 16), startRetryMax)
+	s.retryAt = t.now.Add(wait)
+	t.traceShard(TraceStartFailed, id, s.home, s.token, fmt.Sprintf("%d times in a row; the shard is placed again in %v", s.failed, wait))
+}
+
+// delaysStart reports whether a shard must wait before it is placed again.
+func (t *table) delaysStart(s *shard) bool {
+	if s.retryAt == 0 || !t.now.Before(s.retryAt) {
+		return false
+	}
+	if t.retryStart == 0 || s.retryAt.Before(t.retryStart) {
+		t.retryStart = s.retryAt
+	}
+	return true
 }
 
 // resend ends the phases that have timed out, and retransmits every order that has

@@ -61,6 +61,10 @@ type shard struct {
 	// known: it was allocated before, so it is placed again without a request,
 	// and all regions and proxies receive its new home.
 	known bool
+	// failed counts the allocations in a row whose home has not started the shard. The shard is
+	// not placed before retryAt, zero if it may be placed immediately.
+	failed  int
+	retryAt clock.Instant
 	// waiters asked for the home and have not been answered.
 	waiters []gossip.NodeID
 	// moves counts the moves between which there was no time of calm. since is the

@@ -26,6 +26,9 @@ type table struct {
 	open int
 	// strays are claims that lost against a higher token: they are to stop.
 	strays strays
+	// retryStart is when a shard that its homes do not start may be placed again, zero if no
+	// shard waits for that.
+	retryStart clock.Instant
 	// renewed: no shard has a token below the view's TokensFrom.
 	renewed bool
 
@@ -99,13 +102,16 @@ func (t *table) joinMoves(from gossip.NodeID) {
 }
 
 // dropGone frees the shards of members that have left the view. The answers that these
-// members owed count as received.
+// members owed count as received. Shards that wait after failed starts may be placed.
 func (t *table) dropGone() {
 	gone := func(n gossip.NodeID) bool { return t.view.Member(n) == nil }
 	var snap snapshot
 	for i := range t.shards {
 		id, s := protocol.ShardID(i), &t.shards[i]
 		s.waiters = slices.DeleteFunc(s.waiters, gone)
+		if s.retryAt != 0 {
+			s.retryAt, t.dirty = 0, true
+		}
 		if s.home != 0 && gone(s.home) {
 			t.traceShard(TraceFreed, id, s.home, s.token, "its home left the view")
 			t.orphan(s)
