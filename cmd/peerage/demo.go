@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,6 +19,9 @@ const demoHelp = `Starts node processes on 127.0.0.1 that ask counters on each o
 but one with SIGKILL, and shows which process takes each counter over. Prints a verdict:
 PASS if no counter ever had two live instances, every counter answered after the kills,
 and every request is accounted for.`
+
+// demoMost bounds a run.
+const demoMost = 55 * time.Second
 
 func (p *program) demoCommand() *cobra.Command {
 	var cfg demo.Config
@@ -42,10 +47,11 @@ func (p *program) runDemo(cfg demo.Config, keep bool) error {
 	if err := cfg.Validate(); err != nil {
 		return usageError(err)
 	}
+	cfg.Command = startedAs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// However the run hangs, it ends within a minute.
-	ctx, cancel := context.WithTimeout(ctx, 55*time.Second)
+	ctx, cancel := context.WithTimeoutCause(ctx, demoMost, fmt.Errorf("it takes longer than %v; this machine may be too busy: try --nodes 3 --every 50ms", demoMost))
 	defer cancel()
 	return p.demoIn(ctx, cfg, keep)
 }
@@ -65,8 +71,22 @@ func (p *program) demoIn(ctx context.Context, cfg demo.Config, keep bool) error 
 	if err != nil {
 		return err
 	}
-	if !v.Print(p.text()) {
+	passed := v.Print(p.text())
+	if p.json {
+		if err := p.printJSON(v.Result()); err != nil {
+			return err
+		}
+	}
+	if !passed {
 		return verdictError(exitFailed)
 	}
 	return nil
+}
+
+// startedAs returns how this program was started, for the commands that a text names.
+func startedAs() string {
+	if self, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(self), "/go-build") {
+		return "go run ./cmd/peerage"
+	}
+	return "peerage"
 }

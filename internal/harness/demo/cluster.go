@@ -116,15 +116,30 @@ func (c *cluster) settle(ctx context.Context, n int) error {
 	}
 }
 
+// senior returns the n most senior living processes.
+func (c *cluster) senior(n int) (out []*fleet.Process) {
+	for _, p := range c.nodes {
+		if _, alive := p.Snapshot(); alive && len(out) < n {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// victims returns the names of those that are killed next, of the left living ones.
+func (c *cluster) victims(left int) (names []string) {
+	for _, p := range c.senior(c.cfg.killedTogether(left)) {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // killSenior kills the n most senior of the left living nodes at one instant.
 func (c *cluster) killSenior(n, left int) (kill, error) {
 	k := kill{emergency: 2*(left-n) < left || left == 2}
-	var victims []*fleet.Process
-	for _, p := range c.nodes {
-		if _, alive := p.Snapshot(); alive && len(victims) < n {
-			victims = append(victims, p)
-			k.names = append(k.names, p.Name)
-		}
+	victims := c.senior(n)
+	for _, p := range victims {
+		k.names = append(k.names, p.Name)
 	}
 	k.at = clock.Boot().Now()
 	for _, p := range victims {

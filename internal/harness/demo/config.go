@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/harness"
 )
 
 // Config holds the settings of a demo.
@@ -16,6 +18,19 @@ type Config struct {
 	Between  time.Duration
 	AtOnce   bool
 	Enforce  bool
+	// Command is how this program was started, for the commands to try next.
+	Command string
+}
+
+// tellAfter is how long after a kill the demo tells what became of it.
+func (c *Config) tellAfter() time.Duration { return min(c.Between, harness.BoundMajority) }
+
+// killedTogether returns how many of the left processes are killed at the next instant.
+func (c *Config) killedTogether(left int) int {
+	if c.AtOnce {
+		return left - 1
+	}
+	return 1
 }
 
 // Validate reports all settings out of range, by the names of their flags.

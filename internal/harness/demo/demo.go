@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/history"
 )
 
 // Run plays the demo's story, shows it on out, and checks the records, which it keeps
@@ -15,53 +18,100 @@ import (
 func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, error) {
 	c := &cluster{cfg: cfg, dir: dir}
 	defer c.stopNodes()
-	screen := newScreen(out, c)
-	defer screen.close()
-	kills, err := c.playStory(ctx, screen)
-	screen.close()
+	shards, err := usedShards(cfg)
 	if err != nil {
-		if context.Cause(ctx) != nil {
-			err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		return nil, err
+	}
+	show := newShow(out, c, shards)
+	defer show.close()
+	kills, err := c.playStory(ctx, show)
+	show.close()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("it ended early: %w", cause)
 		}
 		return nil, err
 	}
-	survivor := c.survivor()
+	survivor, took := c.survivor(), time.Since(show.began)
+	show.event("reading the records of all %s processes", inWords(cfg.Nodes))
 	c.stopNodes()
-	return c.verdict(kills, survivor)
+	v, err := c.verdict(kills, survivor)
+	if err == nil {
+		v.shards, v.took = shards, took
+	}
+	return v, err
 }
 
 // playStory is the demo's story: start, warm up, kill, let the survivor serve.
-func (c *cluster) playStory(ctx context.Context, screen *screen) ([]kill, error) {
+func (c *cluster) playStory(ctx context.Context, show *show) ([]kill, error) {
+	show.introduce()
+	show.event("starting %s processes", inWords(c.cfg.Nodes))
 	if err := c.start(ctx); err != nil {
 		return nil, err
 	}
-	screen.event("%d nodes are up: asking %d counters every %v", c.cfg.Nodes, c.cfg.Counters, c.cfg.Every)
-	if err := c.settle(ctx, c.cfg.Nodes); err != nil {
-		return nil, err
-	}
-	if err := harness.Pause(ctx, c.cfg.WarmUp); err != nil {
+	show.event("%s processes are one cluster; %s leads it", inWords(c.cfg.Nodes), c.nodes[0].Name)
+	if err := show.waitFor(ctx, "killing "+strings.Join(c.victims(c.cfg.Nodes), ", "), c.cfg.WarmUp); err != nil {
 		return nil, err
 	}
 	var kills []kill
 	for left := c.cfg.Nodes; left > 1; {
-		n := 1
-		if c.cfg.AtOnce {
-			n = left - 1
-		}
+		n := c.cfg.killedTogether(left)
 		k, err := c.killSenior(n, left)
 		if err != nil {
 			return nil, err
 		}
 		kills = append(kills, k)
-		screen.event("SIGKILL: %v", k.names)
 		left -= n
+		show.expect("the others agree on who takes over")
 		if err := c.settle(ctx, left); err != nil {
 			return nil, err
 		}
-		screen.event("failover: %d left, agreed and holding leases %v after the kill", left, clock.Boot().Now().Sub(k.at).Round(time.Millisecond))
-		if err := harness.Pause(ctx, c.cfg.Between); err != nil {
+		if err := c.tellFailover(ctx, show, k); err != nil {
+			return nil, err
+		}
+		next := "the end"
+		if left > 1 {
+			next = "killing " + strings.Join(c.victims(left), ", ")
+		}
+		if err := show.waitFor(ctx, next, c.cfg.Between-c.cfg.tellAfter()); err != nil {
 			return nil, err
 		}
 	}
 	return kills, nil
+}
+
+// tellFailover says what the records show so far about a kill: how long its counters were
+// without an answer. It waits a moment for the last of them.
+func (c *cluster) tellFailover(ctx context.Context, show *show, k kill) error {
+	show.expect("their counters start elsewhere")
+	if err := harness.Pause(ctx, c.cfg.tellAfter()); err != nil {
+		return err
+	}
+	records, killed, err := c.records(k.names)
+	if err != nil {
+		return err
+	}
+	f := history.Failovers(records, killed, k.at, clock.Never)
+	who, their := "process "+k.names[0], "its"
+	if len(k.names) > 1 {
+		who, their = "processes "+strings.Join(k.names, ", "), "their"
+	}
+	switch {
+	case f.Moved == 0:
+		show.event("killed %s: no counter lived there", who)
+	case len(f.Times) < f.Moved:
+		show.event("killed %s: %d of %s %d counters answer again, %s to go", who, len(f.Times), their, f.Moved, inWords(f.Moved-len(f.Times)))
+	default:
+		show.event("killed %s: %s %d counters answered again, elsewhere, within %s", who, their, f.Moved, inMillis(slices.Max(f.Times)))
+	}
+	return nil
+}
+
+// inWords writes a small number as a word.
+func inWords(n int) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
+	if n < 0 || n >= len(words) {
+		return fmt.Sprint(n)
+	}
+	return words[n]
 }

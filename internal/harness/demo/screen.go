@@ -1,56 +1,71 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
+	"github.com/dustin/go-humanize"
+
+	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/terminal"
 )
 
 const (
-	screenEvery = 100 * time.Millisecond
-	plainEvery  = time.Second
+	pictureEvery = 100 * time.Millisecond
+	plainEvery   = 2 * time.Second
+	// rateOver is the least time over which rates are taken.
+	rateOver = 500 * time.Millisecond
+	// barCells is the width of a bar that stands for all shards.
+	barCells = 15
+	// eventIndent is where the text of an event begins.
+	eventIndent = 10
 )
 
-// screen shows a running demo: a table that is redrawn in place on a terminal,
-// and a plain line a second when the output is piped.
-type screen struct {
-	out     io.Writer
+// show tells a running demo: lines that stay, and below them a table that is redrawn in place
+// on a terminal. Into a pipe it writes the table as a line, now and then.
+type show struct {
+	screen  *terminal.Screen
 	cluster *cluster
-	live    bool
-	began   time.Time
+	// shards is the number of shards that the counters live in.
+	shards int
+	began  time.Time
 
-	mu       sync.Mutex
-	drawn    int // lines of the table that stand on the terminal
-	before   map[string]uint64
-	beforeAt time.Time
+	mu sync.Mutex
+	// next is what happens next, and when, zero if that is not fixed.
+	next   string
+	nextAt time.Time
+	rates  map[string]rate
 
 	once sync.Once
 	quit chan struct{}
 	done chan struct{}
 }
 
-func newScreen(out io.Writer, c *cluster) *screen {
-	f, ok := out.(*os.File)
-	s := &screen{
-		out: out, cluster: c, began: time.Now(),
-		live:   ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb",
-		before: map[string]uint64{}, beforeAt: time.Now(),
+// rate is how many answers a second a process has lately.
+type rate struct {
+	answered  uint64
+	at        time.Time
+	perSecond float64
+}
+
+func newShow(out io.Writer, c *cluster, shards int) *show {
+	s := &show{
+		screen: terminal.New(out), cluster: c, shards: shards, began: time.Now(), rates: map[string]rate{},
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go s.loop()
 	return s
 }
 
-func (s *screen) loop() {
+func (s *show) loop() {
 	defer close(s.done)
 	every := plainEvery
-	if s.live {
-		every = screenEvery
+	if s.screen.Live() {
+		every = pictureEvery
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -64,130 +79,155 @@ func (s *screen) loop() {
 	}
 }
 
-// close stops drawing and leaves the last picture on the screen.
-func (s *screen) close() {
-	s.once.Do(func() { close(s.quit) })
-	<-s.done
+// close stops drawing and leaves the last picture.
+func (s *show) close() {
+	s.once.Do(func() {
+		close(s.quit)
+		<-s.done
+		s.expect("")
+		if s.screen.Live() {
+			s.draw()
+		}
+		s.screen.Keep()
+	})
 }
 
-// event shows a line that stays.
-func (s *screen) event(format string, args ...any) {
+// introduce says what is going to happen, for people who have never seen it.
+func (s *show) introduce() {
+	cfg := &s.cluster.cfg
+	asks := float64(cfg.Counters) / cfg.Every.Seconds()
+	s.screen.Print(0, s.screen.Fold(s.screen.Paint(terminal.Bold, "Peerage demo")+fmt.Sprintf(": %s processes ask %s counters %s times a second. A counter lives in one process, and moves when that dies. Kill -9 will end %s of the %s.",
+		inWords(cfg.Nodes), humanize.Comma(int64(cfg.Counters)), humanize.Comma(int64(asks)), inWords(cfg.Nodes-1), inWords(cfg.Nodes)))+"\n ")
+}
+
+// event writes a line that stays.
+func (s *show) event(format string, args ...any) {
+	s.screen.Print(eventIndent, fmt.Sprintf("%6.1f s  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...)))
+}
+
+// expect sets what stands below the table.
+func (s *show) expect(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line := fmt.Sprintf("%6.2fs  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
-	s.erase()
-	fmt.Fprintln(s.out, s.paint("\x1b[1m", line))
+	s.next, s.nextAt = what, time.Time{}
 }
 
-func (s *screen) erase() {
-	if s.drawn > 0 {
-		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)
-		s.drawn = 0
-	}
+// waitFor lets the processes work until what comes next is due.
+func (s *show) waitFor(ctx context.Context, what string, d time.Duration) error {
+	s.mu.Lock()
+	s.next, s.nextAt = what, time.Now().Add(d)
+	s.mu.Unlock()
+	return harness.Pause(ctx, d)
 }
 
-func (s *screen) paint(colour, text string) string {
-	if !s.live {
-		return text
-	}
-	return colour + text + "\x1b[0m"
-}
-
-func (s *screen) draw() {
+func (s *show) draw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := s.rows()
 	if len(rows) == 0 {
 		return
 	}
-	if !s.live {
-		fmt.Fprintf(s.out, "%6.2fs  %s\n", time.Since(s.began).Seconds(), plain(rows))
+	if !s.screen.Live() {
+		s.event("%s", plain(rows))
 		return
 	}
-	s.erase()
-	s.drawn = len(rows) + 1
-	fmt.Fprint(s.out, s.table(rows))
+	s.screen.Draw(append(s.table(rows), s.outlook()...))
 }
 
-// barCells is the width of the widest bar of shards, each cell of which stands for
-// shardsPerCell. The lines then have at most 80 columns: a line that wraps would not be erased.
-const (
-	barCells      = 8
-	shardsPerCell = 8
-)
-
-// table returns the header and a line for each row.
-func (s *screen) table(rows []row) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "  %-5s %-9s %-7s %6s %9s %8s %8s %9s\n",
-		"node", "state", "members", "shards", "entities", "asks/s", "retries", "given up")
-	for _, r := range rows {
-		colour := "\x1b[32m"
-		switch {
-		case r.state == "killed":
-			colour = "\x1b[31m"
-		case r.state != "leader" && r.state != "up":
-			colour = "\x1b[33m"
-		}
-		fmt.Fprintf(&b, "  %-5s %s %7d %6d %9d %8.0f %8d %9d  %s\n", r.name, s.paint(colour, fmt.Sprintf("%-9s", r.state)),
-			r.members, r.shards, r.entities, r.rate, r.tries, r.gaveUp, s.paint("\x1b[36m", bar(r.shards)))
+// outlook returns the lines below the table.
+func (s *show) outlook() []string {
+	switch {
+	case s.next == "":
+		return nil
+	case s.nextAt.IsZero():
+		return []string{"", "     now  " + s.next}
 	}
-	return b.String()
+	return []string{"", fmt.Sprintf("    next  %s in %.1f s", s.next, max(0, time.Until(s.nextAt).Seconds()))}
 }
 
-// bar returns a cell for every shardsPerCell shards, rounded up.
-func bar(shards int) string {
-	return strings.Repeat("▇", min((shards+shardsPerCell-1)/shardsPerCell, barCells))
+// table returns the header and a line for each row, of at most 58 columns.
+func (s *show) table(rows []row) []string {
+	lines := []string{"", s.screen.Paint(terminal.Dim, "  node  state    shards  entities  asks/s")}
+	for _, r := range rows {
+		colour := terminal.Green
+		switch r.state {
+		case stateKilled:
+			lines = append(lines, fmt.Sprintf("  %-4s  %s  %6s  %8s  %6s", r.name, s.screen.Paint(terminal.Red, fmt.Sprintf("%-7s", r.state)), "-", "-", "-"))
+			continue
+		case stateJoining, statePaused:
+			colour = terminal.Yellow
+		}
+		lines = append(lines, fmt.Sprintf("  %-4s  %s  %6s  %8s  %6s  %s", r.name, s.screen.Paint(colour, fmt.Sprintf("%-7s", r.state)),
+			humanize.Comma(int64(r.shards)), humanize.Comma(int64(r.entities)), humanize.Comma(int64(r.rate)), s.screen.Paint(terminal.Cyan, bar(r.shards, s.shards))))
+	}
+	return lines
 }
+
+// bar returns a bar of shards of all, rounded up.
+func bar(shards, all int) string {
+	return strings.Repeat("█", min((shards*barCells+all-1)/max(all, 1), barCells))
+}
+
+// The states of a process.
+const (
+	stateKilled  = "killed"
+	stateJoining = "joining"
+	statePaused  = "paused"
+	stateLeader  = "leader"
+	stateUp      = "up"
+)
 
 // row is a node's line.
 type row struct {
-	name, state               string
-	members, shards, entities int
-	rate                      float64
-	tries, gaveUp             uint64
+	name, state      string
+	shards, entities int
+	rate             float64
 }
 
-func (s *screen) rows() []row {
-	now := time.Now()
-	seconds := now.Sub(s.beforeAt).Seconds()
-	s.beforeAt = now
+func (s *show) rows() []row {
 	var rows []row
 	for _, p := range s.cluster.started() {
 		r, alive := p.Snapshot()
 		if !alive {
-			rows = append(rows, row{name: p.Name, state: "killed"})
+			rows = append(rows, row{name: p.Name, state: stateKilled})
 			continue
 		}
-		out := row{name: p.Name, state: "up", members: r.Members, shards: r.Shards, entities: r.Entities}
+		out := row{name: p.Name, state: stateUp, shards: r.Shards, entities: r.Entities, rate: s.rateOf(p.Name, r.Load.Answered)}
 		switch {
 		case r.Members == 0:
-			out.state = "joining"
+			out.state = stateJoining
 		case !r.Lease:
-			out.state = "paused"
+			out.state = statePaused
 		case r.Leader:
-			out.state = "leader"
+			out.state = stateLeader
 		}
-		out.rate = float64(r.Load.Answered-s.before[p.Name]) / seconds
-		s.before[p.Name] = r.Load.Answered
-		for _, n := range r.Load.Tries {
-			out.tries += n
-		}
-		out.gaveUp = r.Load.GaveUp
 		rows = append(rows, out)
 	}
 	return rows
 }
 
+// rateOf returns how many answers a second a process has had since a moment ago.
+func (s *show) rateOf(name string, answered uint64) float64 {
+	now := time.Now()
+	last, known := s.rates[name]
+	if !known {
+		last = rate{answered: answered, at: now}
+	}
+	if over := now.Sub(last.at); over >= rateOver {
+		last = rate{answered: answered, at: now, perSecond: float64(answered-last.answered) / over.Seconds()}
+	}
+	s.rates[name] = last
+	return last.perSecond
+}
+
 func plain(rows []row) string {
 	var parts []string
 	for _, r := range rows {
-		if r.state == "killed" {
+		if r.state == stateKilled {
 			parts = append(parts, r.name+" killed")
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%s %s shards=%d entities=%d asks/s=%.0f retries=%d given-up=%d",
-			r.name, r.state, r.shards, r.entities, r.rate, r.tries, r.gaveUp))
+		parts = append(parts, fmt.Sprintf("%s %s: %d shards, %.0f asks/s", r.name, r.state, r.shards, r.rate))
 	}
 	return strings.Join(parts, " | ")
 }

@@ -3,9 +3,8 @@ package demo
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -30,6 +29,8 @@ type Verdict struct {
 	survivorShards int
 	// shards is how many shards the counters live in.
 	shards int
+	// took is how long the story was, without reading the records.
+	took time.Duration
 	// unserved lists counters that the survivor had no answer from after the last kill.
 	unserved []uint32
 }
@@ -37,14 +38,12 @@ type Verdict struct {
 // verdict reads the histories of all processes, the killed ones' too.
 func (c *cluster) verdict(kills []kill, survivor harness.Report) (*Verdict, error) {
 	v := &Verdict{cfg: c.cfg, kills: kills, survivor: survivor.Name, survivorShards: survivor.Shards}
-	var records []history.Record
+	records, _, err := c.records(nil)
+	if err != nil {
+		return nil, err
+	}
 	byName := map[string]*fleet.Process{}
 	for _, p := range c.nodes {
-		h, err := history.Read(p.History)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, h...)
 		byName[p.Name] = p
 		r, _ := p.Snapshot()
 		v.load.Add(r.Load)
@@ -62,9 +61,7 @@ func (c *cluster) verdict(kills []kill, survivor harness.Report) (*Verdict, erro
 		v.failovers = append(v.failovers, history.Failovers(records, killed, k.at, until))
 	}
 	v.countRecords(records, killed, c.cfg.Counters)
-	var err error
-	v.shards, err = usedShards(c.cfg)
-	return v, err
+	return v, nil
 }
 
 func (v *Verdict) countRecords(records []history.Record, killed map[uint64]bool, counters int) {
@@ -96,33 +93,27 @@ func (v *Verdict) countRecords(records []history.Record, killed map[uint64]bool,
 	v.lost = asked - answered - failed
 }
 
-// Print writes the verdict, and reports whether everything held.
-func (v *Verdict) Print(w io.Writer) bool {
-	fmt.Fprintf(w, "\nVerdict\n")
-	fmt.Fprintf(w, "  requests         %d answered, %d given up by their callers, %d whose caller's process ended first; %d handler runs\n",
-		v.load.Answered, v.load.GaveUp, v.lost, v.handled)
-	fmt.Fprintf(w, "  failed attempts  %s\n", harness.Reasons(v.load.Tries))
-	errs := v.failures()
-	for i, k := range v.kills {
-		f := v.failovers[i]
-		first := harness.HistogramOf(f.Times)
-		fmt.Fprintf(w, "  kill of %-10s %2d counters moved; first answer p50 %v, p99 %v, max %v (bound %v: %s)\n",
-			strings.Join(k.names, ","), f.Moved, rounded(first.Percentile(50)), rounded(first.Percentile(99)), rounded(first.Percentile(100)),
-			k.bound(), harness.Within(first.Percentile(99) <= k.bound()))
+// records reads what all processes have recorded so far, and returns the incarnations of the
+// processes of these names.
+func (c *cluster) records(names []string) (all []history.Record, ids map[uint64]bool, err error) {
+	ids = map[uint64]bool{}
+	for _, p := range c.nodes {
+		h, err := history.Read(p.History)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, h...)
+		if slices.Contains(names, p.Name) {
+			for _, id := range p.NodeIDs() {
+				ids[id] = true
+			}
+		}
 	}
-	fmt.Fprintf(w, "  survivor         %s serves %d of %d shards, %d of %d counters answered\n",
-		v.survivor, v.survivorShards, v.shards, v.cfg.Counters-len(v.unserved), v.cfg.Counters)
-	fmt.Fprintf(w, "  doubles          %d\n", len(v.doubles))
-	for _, d := range v.doubles[:min(len(v.doubles), 5)] {
-		fmt.Fprintf(w, "    %v\n", d)
-	}
-	if errs != nil {
-		fmt.Fprintf(w, "FAIL\n  %s\n", strings.ReplaceAll(errs.Error(), "\n", "\n  "))
-		return false
-	}
-	fmt.Fprintln(w, "PASS")
-	return true
+	return all, ids, nil
 }
+
+// Passed reports whether everything held.
+func (v *Verdict) Passed() bool { return v.failures() == nil }
 
 func (v *Verdict) failures() error {
 	var errs []error

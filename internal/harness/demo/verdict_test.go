@@ -42,7 +42,7 @@ const second = clock.Instant(time.Second)
 // twoKills is a run of three processes, of which a and b were killed: c answered at last.
 func twoKills() *Verdict {
 	return &Verdict{
-		cfg:   Config{Counters: 3, Enforce: true},
+		cfg:   Config{Nodes: 3, Counters: 3, Enforce: true, Command: "peerage"},
 		kills: []kill{{names: []string{"a"}, at: 10 * second}, {names: []string{"b"}, at: 20 * second, emergency: true}},
 		failovers: []history.Failover{
 			{Moved: 1, Times: []time.Duration{harness.BoundMajority}},
@@ -60,18 +60,39 @@ func printed(v *Verdict) (text string, ok bool) {
 
 func TestARunWithinItsBoundsPasses(t *testing.T) {
 	text, ok := printed(twoKills())
-	if !ok || !strings.HasSuffix(text, "PASS\n") {
+	if !ok || !strings.HasPrefix(text, "\nPASS in ") {
 		t.Fatalf("passed %v:\n%s", ok, text)
 	}
 	for _, want := range []string{
-		"9 answered, 0 given up by their callers, 0 whose caller's process ended first", "failed attempts  none",
-		"kill of a           1 counters moved; first answer p50 300ms, p99 300ms, max 300ms (bound 300ms: met)",
-		"kill of b           2 counters moved; first answer p50 1ms, p99 500ms, max 500ms (bound 500ms: met)",
-		"c serves 3 of 3 shards, 3 of 3 counters answered", "doubles          0",
+		"2 of 3 processes were killed, and no counter ever lived twice", "9 answered, 0 given up",
+		"Answers after killing a        half by 300, all by 300 ms (bound 300 ms: met)",
+		"Answers after killing b        half by 1, all by 500 ms (bound 500 ms: met)",
+		"c alone serves     3 of 3 shards, 3 of 3 counters", "Counters that lived twice      0, in ",
+		"Akka and Pekko expect 45 s", "19 s", "pekko.apache.org", "peerage demo --at-once",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
+	}
+	for _, not := range []string{"still waiting", "repeated"} { // there were none
+		if strings.Contains(text, not) {
+			t.Errorf("%q is there:\n%s", not, text)
+		}
+	}
+}
+
+func TestTheResultHasTheFiguresOfTheVerdict(t *testing.T) {
+	r := twoKills().Result()
+	if r.Verdict != "PASS" || r.Answered != 9 || len(r.Kills) != 2 || r.Survivor != "c" || r.Failures != nil {
+		t.Errorf("%+v", r)
+	}
+	if k := r.Kills[1]; k.Moved != 2 || k.P50 != 1 || k.P99 != 500 || k.Max != 500 || k.BoundMS != 500 || !k.Met || !k.Emergency {
+		t.Errorf("%+v", k)
+	}
+	v := twoKills()
+	v.doubles, v.unserved = []history.Double{{Entity: 7}}, []uint32{2}
+	if r := v.Result(); r.Verdict != "FAIL" || r.Doubles != 1 || len(r.Failures) != 2 {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -88,21 +109,21 @@ func TestEachBrokenPromiseFailsTheVerdict(t *testing.T) {
 	} {
 		v := twoKills()
 		spoil(v)
-		if text, ok := printed(v); ok || !strings.Contains(text, "FAIL\n  "+want) {
+		if text, ok := printed(v); ok || !strings.HasPrefix(text, "\nFAIL in ") || !strings.Contains(text, "What failed\n  "+want) {
 			t.Errorf("passed %v, want %q:\n%s", ok, want, text)
 		}
 	}
 	v := twoKills()
 	v.cfg.Enforce = false
 	v.failovers[0].Times[0] = time.Second
-	if text, ok := printed(v); !ok || !strings.Contains(text, "(bound 300ms: not met)") {
+	if text, ok := printed(v); !ok || !strings.Contains(text, "(bound 300 ms: not met)") {
 		t.Errorf("without --enforce a late answer fails the run, or is not shown:\n%s", text)
 	}
 	v = twoKills()
 	for i := range 9 {
 		v.doubles = append(v.doubles, history.Double{Entity: uint32(i)})
 	}
-	if text, _ := printed(v); strings.Count(text, "    entity ") != 5 || !strings.Contains(text, "doubles          9") {
+	if text, _ := printed(v); strings.Count(text, "    entity ") != 5 || !strings.Contains(text, "Counters that lived twice      9, in ") {
 		t.Errorf("nine doubles are not counted, or more than five are shown:\n%s", text)
 	}
 }

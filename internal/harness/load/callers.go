@@ -57,8 +57,14 @@ const (
 func CounterID(i int) string { return fmt.Sprintf("counter-%d", i) }
 
 // Run asks until ctx ends or the node drains, and returns when the last caller has
-// its answer.
+// its answer. It begins once the node is in a cluster: without one, every process of a slow
+// start would ask every counter in every period, and the retries would slow the start down.
 func (l *Callers) Run(ctx context.Context) {
+	for _, of := l.Turn(); of == 0; _, of = l.Turn() {
+		if harness.Pause(ctx, l.Every) != nil {
+			return
+		}
+	}
 	var callers sync.WaitGroup
 	for i := range l.Counters {
 		callers.Go(func() { l.caller(ctx, i) })

@@ -102,6 +102,11 @@ func (s *Screen) Print(indent int, text string) {
 	s.write(&b)
 }
 
+// Fold breaks a paragraph between words, at the width of the terminal or at 80 columns.
+func (s *Screen) Fold(text string) string {
+	return ansi.Wordwrap(text, min(s.Width(), plainWidth), "")
+}
+
 // wrap breaks a line between words. Piped text stays as it is.
 func (s *Screen) wrap(indent int, line string) string {
 	if width := s.Width(); s.live && ansi.StringWidth(line) > width {
@@ -163,4 +168,11 @@ func (s *Screen) write(b *strings.Builder) {
 	}
 	// A reader that has gone is no reason to end the program.
 	_, _ = io.WriteString(s.out, text)
+}
+
+// Keep leaves the picture that stands on the terminal: later lines follow below it.
+func (s *Screen) Keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drawn = nil
 }
