@@ -42,7 +42,9 @@ func (p *program) benchServeCommand() *cobra.Command {
 }
 
 func (p *program) runBench(cfg *bench.Config, file string) error {
-	b, err := bench.New(cfg, p.text())
+	out := p.progress()
+	defer out.Stop()
+	b, err := bench.New(cfg, out)
 	if err != nil {
 		return usageError(err)
 	}

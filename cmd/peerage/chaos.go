@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -72,7 +73,8 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.InPlace, "in-place", false, "rolling: end each process before its successor starts at its address, not after the successor is ready elsewhere; moves are then printed, not checked")
 	flags.BoolVar(&c.Version, "new-version", false, "rolling: the new processes have a newer version of the application")
 	flags.BoolVar(&c.Enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
-	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely; also "+faults.NetworkKinds+","+faults.MachineKinds+","+faults.ProcessorKinds)
+	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely, with commas between them; also "+spaced(faults.NetworkKinds+","+faults.MachineKinds+","+faults.ProcessorKinds)+" (default "+spaced(faults.DefaultKinds)+")")
+	flags.Lookup("faults").DefValue = "" // the help has it, in words that wrap
 	flags.StringVar(&c.ApartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
 	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")
 	flags.StringVar(&c.report, "report", "", "also write the report to this `file`, as one page of HTML that needs no network")
@@ -108,7 +110,9 @@ func (p *program) runChaos(c *chaosFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := chaos.Run(ctx, &c.Config, dir, p.text())
+	out := p.progress()
+	r, err := chaos.Run(ctx, &c.Config, dir, out)
+	out.Stop()
 	if err != nil {
 		remove()
 		return err
@@ -163,3 +167,6 @@ func chaosExitCode(verdict string) int {
 	}
 	return exitUsage // the run proves nothing
 }
+
+// spaced puts a space behind each comma, so that a help text wraps.
+func spaced(list string) string { return strings.ReplaceAll(list, ",", ", ") }

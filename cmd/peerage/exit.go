@@ -63,6 +63,16 @@ func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
 
+// argumentsBetween refuses fewer or more arguments than a command takes.
+func argumentsBetween(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usageError(fmt.Errorf("%d arguments; use %s", len(args), strings.TrimSuffix(cmd.UseLine(), " [flags]")))
+		}
+		return nil
+	}
+}
+
 // noArguments refuses arguments that are no flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -37,12 +37,7 @@ type looker struct {
 // lookCommand returns the command of l, with flags that name the nodes to ask.
 func (p *program) lookCommand(l *looker) *cobra.Command {
 	var cfg client.Config
-	cmd := &cobra.Command{Use: l.use, Short: l.short, Long: l.long, Args: func(cmd *cobra.Command, args []string) error {
-		if len(args) < l.args[0] || len(args) > l.args[1] {
-			return usageError(fmt.Errorf("%d arguments: use peerage %s", len(args), l.use))
-		}
-		return nil
-	}}
+	cmd := &cobra.Command{Use: l.use, Short: l.short, Long: l.long, Args: argumentsBetween(l.args[0], l.args[1])}
 	flags := cmd.Flags()
 	flags.Var((*list)(&cfg.Nodes), "node", "`host:port` or URL of a node's HTTP API: any node answers for its cluster; with several, the first that can be reached (default "+defaultNode+")")
 	flags.StringVar(&cfg.Certificates.CA, "tls-ca", "", "`file` with the authority of the nodes' certificates; turns TLS on")

@@ -79,6 +79,7 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		{[]string{"demo", "--color"}, []string{"--color", "peerage demo --help"}},
 		{[]string{"statsu"}, []string{"did you mean status?"}},
 		{[]string{"sim", "--seeds", "0"}, []string{"--seeds"}},
+		{[]string{"report"}, []string{"report FILE"}},
 	} {
 		t.Run(fmt.Sprint(tc.args), func(t *testing.T) {
 			var out, errs bytes.Buffer

@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/peerage-go/peerage/cmd/peerage/internal/settings"
+	"github.com/peerage-go/peerage/internal/harness/terminal"
 )
 
 // program is one call of the command.
@@ -30,6 +32,13 @@ func (p *program) text() io.Writer {
 	}
 	return p.stdout
 }
+
+// quietMost is how long a command that works may be silent: less than the 5 s after which
+// people wonder.
+const quietMost = 4 * time.Second
+
+// progress is where a long run writes for people: it is never silent for long. Stop ends that.
+func (p *program) progress() *terminal.Pulse { return terminal.NewPulse(p.text(), quietMost) }
 
 // printJSON writes v to standard output.
 func (p *program) printJSON(v any) error {

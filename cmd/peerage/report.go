@@ -22,7 +22,7 @@ func (p *program) reportCommand() *cobra.Command {
 	var html string
 	var open bool
 	cmd := &cobra.Command{
-		Use: "report FILE", Short: "show the report of an earlier run of chaos", Long: reportHelp, Args: cobra.ExactArgs(1),
+		Use: "report FILE", Short: "show the report of an earlier run of chaos", Long: reportHelp, Args: argumentsBetween(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error { return p.showReport(args[0], html, open) },
 	}
 	cmd.Flags().StringVar(&html, "html", "", "`file` to write the page to (default: FILE with the ending .html)")

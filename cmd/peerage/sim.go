@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -62,7 +63,9 @@ func (p *program) runSim(s *simulation) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	began := time.Now()
-	played, failure, err := p.playSeeds(ctx, s)
+	out := p.progress()
+	played, failure, err := s.play(ctx, out)
+	out.Stop()
 	if err != nil {
 		return err
 	}
@@ -89,15 +92,15 @@ func (p *program) runSim(s *simulation) error {
 	return nil
 }
 
-// playSeeds plays seeds until one fails, and returns how many it has played.
-func (p *program) playSeeds(ctx context.Context, s *simulation) (played uint64, failure, err error) {
+// play plays seeds until one fails, and returns how many it has played.
+func (s *simulation) play(ctx context.Context, out io.Writer) (played uint64, failure, err error) {
 	for played < s.seeds {
 		if ctx.Err() != nil {
 			return played, nil, fmt.Errorf("interrupted after %d seeds", played)
 		}
 		cfg := sim.Config{Seed: s.first + played, Nodes: s.nodes}
 		if s.verbose {
-			cfg.Trace = p.text()
+			cfg.Trace = out
 		}
 		r := sim.Run(cfg)
 		played++
@@ -106,11 +109,11 @@ func (p *program) playSeeds(ctx context.Context, s *simulation) (played uint64, 
 			s.marks[m] = true
 		}
 		if r.Failure != nil {
-			fmt.Fprintf(p.text(), "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
+			fmt.Fprintf(out, "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
 			return played, r.Failure, nil
 		}
 		if s.seeds == 1 {
-			fmt.Fprintf(p.text(), "seed %d: %d nodes, ending %q, %d events, hash %016x\n", r.Seed, r.Nodes, r.Ending, r.Events, r.Hash)
+			fmt.Fprintf(out, "seed %d: %d nodes, ending %q, %d events, hash %016x\n", r.Seed, r.Nodes, r.Ending, r.Events, r.Hash)
 		}
 	}
 	return played, nil, nil
