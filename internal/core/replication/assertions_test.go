@@ -19,6 +19,6 @@ func TestAssertionsOfReplicasCanFail(t *testing.T) {
 	assert.MustBreak(t, "G7", func() { c.table.assertFulfilled(&request{level: replicator.Local}) })
 	c.fences.raise(replicator.Fence{Group: "g", Term: 7})
 	assert.MustBreak(t, "G2", func() { c.fences.assertPasses(replicator.Fence{Group: "g", Term: 5}) })
-	assert.MustBreak(t, "S5", func() { c.pruner.assertAllHeard(&pruning{}) })
+	assert.MustBreak(t, "S5", func() { c.pruner.assertAllAnswered(&pruning{}) })
 	assert.MustBreak(t, "G8", func() { (&item{gen: 1}).assertAbove(2, 0) })
 }

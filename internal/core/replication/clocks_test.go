@@ -250,7 +250,7 @@ func aloneIn2099(t *testing.T) string {
 		return status && w.now.Sub(from) < 200*time.Millisecond
 	}
 	w.setView(w.next(add(gossip.Up, 2, 3)))
-	w.update(1, replicator.Local, replicator.Fence{}, stampBy(1, "late", "not alone, and nothing heard"))
+	w.update(1, replicator.Local, replicator.Fence{}, stampBy(1, "late", "not alone, and nothing received"))
 	w.run(2 * time.Second)
 	w.settle(5 * time.Second)
 	for i := range 3 {

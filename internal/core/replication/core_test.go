@@ -255,7 +255,7 @@ func TestEveryLimitIsTypedAndCounted(t *testing.T) {
 func TestDeleteEndsAKeyAndItMayComeAgain(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "old")))
-	// Node 3 adds while it cannot hear of the deletion: the deletion wins.
+	// Node 3 adds while the deletion cannot reach it: the deletion wins.
 	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	w.update(3, replicator.Local, replicator.Fence{}, addTo(3, "k", "late"))
 	w.reply(1, w.update(1, majority, replicator.Fence{}, operation.Op{Key: "k", Delete: true}))

@@ -206,7 +206,7 @@ func eraWhileOthersWrite(t *testing.T) string {
 	do(3, majority, setBy(3, "m", "over", "before"))
 	ahead := wall << tickBits
 	wall -= millis(24 * time.Hour)
-	do(3, majority, setBy(3, "hears a clock", "", "v"))
+	do(3, majority, setBy(3, "receives a clock", "", "v"))
 	do(3, replicator.Local, setBy(3, "m", "over", "after"))
 	w.pairs([2]gossip.NodeID{1, 2})
 	do(1, majority, setBy(1, "m", "new", "of era 0"))

@@ -61,7 +61,7 @@ func TestAttackEarlyFences(t *testing.T) {
 	}
 }
 
-// TestAReadOfALaterViewIsAnsweredInIt: a replica that has not heard of the view answers the
+// TestAReadOfALaterViewIsAnsweredInIt: a replica that has not received the view answers the
 // read of that view's coordinator when it has, under its fence.
 func TestAReadOfALaterViewIsAnsweredInIt(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.Epochs = true })

@@ -123,8 +123,8 @@ func TestNewcomerOfManyVoters(t *testing.T) {
 	}
 }
 
-// A joiner of 20 voters that hear nothing of each other since one of them is gone: so
-// none of them can catch up by itself. The joiner, which hears them all, does; and
+// A joiner of 20 voters that receive nothing from each other since one of them is gone: so
+// none of them can catch up by itself. The joiner, which all of them reach, does; and
 // then they can, with its help.
 func TestJoinerOfManyUnsettledVoters(t *testing.T) {
 	const n = 20
@@ -163,7 +163,7 @@ func TestManyViewsInARowDropNoKeptSet(t *testing.T) {
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	// Node 3 sees many voters come, hears of all of them, and never of 1 and 2.
+	// Node 3 sees many voters come, and receives from all of them, but not from 1 and 2.
 	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	for id := gossip.NodeID(4); id < 4+2*formerMax; id++ {
 		w.start(id)
@@ -175,7 +175,7 @@ func TestManyViewsInARowDropNoKeptSet(t *testing.T) {
 		w.nodes[id].core.checkInvariants()
 	}
 	if r := w.reply(3, w.read(3, majority, replicator.Fence{}, "k")); r.Err == nil {
-		t.Fatalf("a majority read that heard of nobody who may know returned %v", elements(r.Values[0]))
+		t.Fatalf("a majority read without an answer of a replica that may have the write returned %v", elements(r.Values[0]))
 	}
 	w.cut = nil
 	if r := w.reply(3, w.read(3, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {

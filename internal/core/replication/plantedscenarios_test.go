@@ -45,14 +45,14 @@ var plantedScenarios = []struct {
 	{bug: "new durable keys begin at 0", name: "new durable keys begin at 0", scenario: fileWithAForgottenDeletion},
 	{bug: "deletions are young again at every start", name: "deletions are young again at every start", scenario: wholeKeys.with(restartsInTurn)},
 	{bug: "a file that missed a sweep is set aside", name: "a file that missed a sweep is set aside", scenario: downForMonths},
-	{bug: "unconfirmed deletions are old", name: "unconfirmed deletions are old", scenario: wholeKeys.deletionNobodyHasHeardOf},
+	{bug: "unconfirmed deletions are old", name: "unconfirmed deletions are old", scenario: wholeKeys.deletionThatNoPeerHas},
 	{bug: "a replica with a file takes part immediately", name: "a replica with a file takes part immediately", scenario: fileAwayTooLong},
 	{bug: "entries under durable keys are forgotten immediately", name: "entries under durable keys are forgotten immediately", scenario: mapEntries.with(awayTooLong)},
 	{bug: "any file is merged", name: "any file is merged, with entries", scenario: mapEntries.with(awayTooLong)},
 	{bug: "a replica with a file takes part immediately", name: "a replica with a file takes part immediately, with entries", scenario: mapEntries.with(awayTooLong)},
 	{bug: "deletions are young again at every start", name: "deletions of entries are young again at every start", scenario: mapEntries.with(restartsInTurn)},
 	{bug: "a file that missed a sweep is set aside", name: "a file with entries that missed a sweep is set aside", scenario: entriesDownForMonths},
-	{bug: "unconfirmed deletions are old", name: "unconfirmed deletions of entries are old", scenario: mapEntries.deletionNobodyHasHeardOf},
+	{bug: "unconfirmed deletions are old", name: "unconfirmed deletions of entries are old", scenario: mapEntries.deletionThatNoPeerHas},
 	{bug: "all are even", name: "all are even", scenario: wholeKeys.deletionThatDidNotArrive},
 	{bug: "all are even", name: "all are even, with entries", scenario: mapEntries.deletionThatDidNotArrive},
 	{bug: "the newest forgotten stamp is lost", name: "the newest forgotten stamp is lost", scenario: entryAboveTheCeiling},
@@ -180,7 +180,7 @@ func registerAtRandom(seeds uint64) scenario {
 	}
 }
 
-// registerAcrossViews: a majority of the next view has never heard of a majority of
+// registerAcrossViews: a majority of the next view has received nothing from a majority of
 // this one.
 func registerAcrossViews(t *testing.T) string {
 	h := registers(t, 3)
@@ -245,7 +245,7 @@ func ackOfALaterView(t *testing.T) string {
 func lostNack(t *testing.T) string {
 	w := newWorld(t, 1, 3, nil)
 	w.reply(3, w.read(3, replicator.To(1), replicator.Fence{Group: "g", Term: 9}, "k"))
-	// Node 3 alone knows the higher term; node 2 hears nothing.
+	// Node 3 alone knows the higher term; node 2 receives nothing.
 	w.cut = func(a, b gossip.NodeID) bool { return a == 2 || b == 2 }
 	lost := 0
 	w.dropKind = func(m Message) bool {
@@ -364,7 +364,7 @@ func answerBeforeTheRest(t *testing.T) string {
 	if _, ok := w.nodes[4].replies[rid]; ok {
 		return "read without the kept set"
 	}
-	// 4 hears that the others have caught up, and nothing else of theirs for a second.
+	// 4 receives that the others have caught up, and nothing else of theirs for a second.
 	var from, to gossip.NodeID
 	w.cut = nil
 	w.posted = func(a, b gossip.NodeID, _ Message) { from, to = a, b }

@@ -91,7 +91,8 @@ type pruning struct {
 	agreed    []bool
 	// sweep is the sweep that it begins, 0 if it begins none, or a peer does not agree.
 	sweep uint64
-	heard map[gossip.NodeID]bool
+	// answered has the peers whose Prepared has arrived.
+	answered map[gossip.NodeID]bool
 }
 
 // pruner leads the rounds that forget state, and answers and commits those of another
@@ -145,7 +146,7 @@ func (pr *pruner) startRound(now clock.Instant) {
 	if !pr.checkPeerFloors(now) {
 		return
 	}
-	s := pruning{drops: pr.droppable(now), heard: map[gossip.NodeID]bool{}}
+	s := pruning{drops: pr.droppable(now), answered: map[gossip.NodeID]bool{}}
 	if !now.Before(pr.retention.nextSweep()) && pr.retention.maySweep() {
 		s.sweep, s.deletions = pr.barrier.sweep+1, pr.retention.newDeletions()
 		pr.retention.promised = s.sweep
@@ -298,7 +299,7 @@ func (pr *pruner) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 		return
 	}
 	pr.fences.raiseAll(p.id, m.Epoch, m.Fences)
-	s.heard[p.id] = true
+	s.answered[p.id] = true
 	for i, ok := range m.Agreed {
 		s.agreed[i] = s.agreed[i] && ok
 	}
@@ -311,11 +312,11 @@ func (pr *pruner) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 // decideRound ends the round when all have answered.
 func (pr *pruner) decideRound(now clock.Instant) {
 	s := pr.pruneRound
-	if len(s.heard) < len(pr.members.peers) {
+	if len(s.answered) < len(pr.members.peers) {
 		return
 	}
 	if assert.Enabled {
-		pr.assertAllHeard(&s)
+		pr.assertAllAnswered(&s)
 	}
 	pr.pruneRound = pruning{}
 	m := &Commit{Sweep: s.sweep, Sweeps: s.sweep == pr.barrier.sweep+1}
@@ -442,9 +443,9 @@ func (pr *pruner) deleteIdle(now clock.Instant) {
 	}
 }
 
-// assertAllHeard asserts that all replicas have agreed to what they forget.
-func (pr *pruner) assertAllHeard(s *pruning) {
-	if len(s.heard) < len(pr.members.peers) {
-		assert.Broken("S5", "a round of forgetting ends after %d of %d answers", len(s.heard), len(pr.members.peers))
+// assertAllAnswered asserts that all replicas have agreed to what they forget.
+func (pr *pruner) assertAllAnswered(s *pruning) {
+	if len(s.answered) < len(pr.members.peers) {
+		assert.Broken("S5", "a round of forgetting ends after %d of %d answers", len(s.answered), len(pr.members.peers))
 	}
 }

@@ -171,7 +171,7 @@ func (r *reaper) change() {
 			if err := r.nodes[id].core.Restore(r.file); err != nil {
 				r.t.Fatal(err)
 			}
-			// What it has from a file it shows before it hears of anything newer.
+			// What it has from a file it shows before it receives anything newer.
 			r.unwatched[id] = true
 		}
 	}

@@ -311,7 +311,7 @@ func TestIdleKeysExpire(t *testing.T) {
 	}
 }
 
-// Two newcomers hear each other's own writes before they hear at which floor the
+// Two newcomers receive each other's own writes before they learn at which floor the
 // others stand: found by seed 90 of the campaign, where one took that for a commit
 // that it had missed.
 func TestNewcomersMeetBeforeTheyLearnTheFloor(t *testing.T) {

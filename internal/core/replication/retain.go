@@ -113,9 +113,10 @@ type retention struct {
 	ranBefore time.Duration
 
 	// restored are the keys that came from the file; filed is set if there were any.
-	restored  []string
-	filed     bool
-	heardFrom map[gossip.NodeID]bool
+	restored []string
+	filed    bool
+	// reported has the peers whose Status has arrived while this replica is fresh.
+	reported map[gossip.NodeID]bool
 	// onSetAside is called after keys of the file have been removed.
 	onSetAside func(now clock.Instant)
 }
@@ -133,7 +134,7 @@ func (rt *retention) loadFile(now clock.Instant, m Memory) {
 	rt.restored = rt.keptKeys()
 	rt.filed = len(rt.restored) > 0
 	rt.barrier.fresh = rt.filed
-	rt.heardFrom = map[gossip.NodeID]bool{}
+	rt.reported = map[gossip.NodeID]bool{}
 	rt.clocks.unjudged = rt.barrier.fresh && rt.cfg.Wall != nil
 }
 
@@ -282,25 +283,25 @@ func (rt *retention) onStanding(p *peer, m *Status) {
 	if !rt.barrier.fresh {
 		return
 	}
-	rt.heardFrom[p.id] = true
-	if !m.Fresh || !rt.hasUnheardPeer() {
+	rt.reported[p.id] = true
+	if !m.Fresh || !rt.lacksReport() {
 		rt.endFresh()
 	}
 }
 
-// hasUnheardPeer reports whether the Status of some peer is still missing.
-func (rt *retention) hasUnheardPeer() bool {
-	return slices.ContainsFunc(rt.members.peers, func(p *peer) bool { return !rt.heardFrom[p.id] })
+// lacksReport reports whether the Status of some peer is still missing.
+func (rt *retention) lacksReport() bool {
+	return slices.ContainsFunc(rt.members.peers, func(p *peer) bool { return !rt.reported[p.id] })
 }
 
 // endFresh ends being fresh.
 func (rt *retention) endFresh() {
-	rt.barrier.fresh, rt.restored, rt.heardFrom, rt.barrier.own = false, nil, nil, nil
+	rt.barrier.fresh, rt.restored, rt.reported, rt.barrier.own = false, nil, nil, nil
 }
 
 // endFreshAlone ends being fresh if no peer is left to ask for the sweep.
 func (rt *retention) endFreshAlone() {
-	if rt.barrier.fresh && rt.members.view != nil && !rt.hasUnheardPeer() {
+	if rt.barrier.fresh && rt.members.view != nil && !rt.lacksReport() {
 		rt.endFresh()
 	}
 }

@@ -316,10 +316,10 @@ func (s subject) with(f func(*disks, subject) string) scenario {
 	}
 }
 
-// A member deletes something, and goes before anybody hears of it. The others were level
+// A member deletes something, and ends before the deletion reaches a peer. The others were level
 // with each other later than that, and one of them is away from before the file brings
 // the deletion until it is forgotten, or for less than the deletion is kept since.
-func (s subject) deletionNobodyHasHeardOf(t *testing.T) string {
+func (s subject) deletionThatNoPeerHas(t *testing.T) string {
 	for _, away := range []time.Duration{testRetain * 7 / 8, 2 * testRetain} {
 		wrong := s.with(func(d *disks, s subject) string {
 			// There are other deletions, so sweeps never pause.

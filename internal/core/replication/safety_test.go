@@ -13,7 +13,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// S4, directed: two members that have never heard of a write form a majority of
+// S4, directed: two members that a write has never reached form a majority of
 // the next view together with the one member that the write did not reach.
 func TestMajorityReadAfterMembersJoined(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
@@ -23,14 +23,14 @@ func TestMajorityReadAfterMembersJoined(t *testing.T) {
 	}
 	w.start(4)
 	w.start(5)
-	// Neither 4 nor 5 ever hears of 1 and 2.
+	// Neither 4 nor 5 ever receives a message of 1 and 2.
 	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	w.setView(w.next(add(gossip.Joining, 4, 5)))
 	w.run(time.Second)
 	w.setView(w.next(add(gossip.Up, 4, 5)))
 	w.run(time.Second)
 	if r := w.reply(5, w.read(5, majority, replicator.Fence{}, "k")); r.Err == nil {
-		t.Fatalf("a majority read that heard of nobody who may know returned %v", elements(r.Values[0]))
+		t.Fatalf("a majority read without an answer of a replica that may have the write returned %v", elements(r.Values[0]))
 	}
 	w.cut = nil
 	if r := w.reply(5, w.read(5, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
@@ -89,7 +89,7 @@ func TestReplacedWriterCompletesNothing(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	// The old one is cut off with two newcomers: three of five, and none of them has
-	// heard of term 7.
+	// received term 7.
 	w.start(4)
 	w.start(5)
 	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
@@ -187,7 +187,7 @@ func (c *campaign) spread() bool {
 }
 
 // change makes the next view: somebody comes, goes up, leaves, or crashes. Each
-// member hears of it in its own time, but of all views in order.
+// member receives it in its own time, but all views in order.
 func (c *campaign) change() {
 	edit := add(gossip.Joining, c.nextID)
 	alive := len(c.order)
@@ -309,8 +309,8 @@ func TestCampaign(t *testing.T) {
 	}
 }
 
-// Terms come to newcomers with the state: a replaced writer finds nobody who has
-// not heard of its successor.
+// Terms come to newcomers with the state: a replaced writer finds no replica that
+// has not received the term of its successor.
 func TestNewcomersLearnTermsBeforeTheyCount(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
 	w.reply(1, w.read(1, majority, replicator.Fence{Group: "g", Term: 7}, "k"))

@@ -89,8 +89,9 @@ type wanted struct {
 
 // source is a peer that serves a session; the first one is the primary.
 type source struct {
-	peer  gossip.NodeID
-	heard clock.Instant
+	peer gossip.NodeID
+	// answeredAt is when its newest answer arrived, or when the session began to use it.
+	answeredAt clock.Instant
 	// took is about how long its slower answers to a Fetch took, 0 before the first.
 	took time.Duration
 	// late is set on a primary that is no longer asked for keys which helpers could send.
@@ -134,7 +135,7 @@ func (ss *sessions) startSession(now clock.Instant, p *peer) {
 	ss.traceEvent(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	ss.avoidPeer = 0
-	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, sweep: ss.barrier.sweep, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, heard: now}}}
+	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, sweep: ss.barrier.sweep, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, answeredAt: now}}}
 	ss.requestMore(now)
 }
 
@@ -191,7 +192,7 @@ func (ss *sessions) addSources(now clock.Instant) {
 		if p.down || p.floor != ss.barrier.floor || 2*p.keys < ss.members.byID[s.peer].keys || slices.ContainsFunc(s.sources, isLane) || slices.Contains(s.dismissed, p.id) {
 			continue
 		}
-		s.sources = append(s.sources, source{peer: p.id, heard: now})
+		s.sources = append(s.sources, source{peer: p.id, answeredAt: now})
 	}
 }
 
@@ -284,7 +285,7 @@ func (ss *sessions) closeQuestion(now clock.Instant, p *peer, id, number uint64)
 	}
 	for j := range s.sources {
 		if l := &s.sources[j]; l.peer == p.id {
-			l.heard, l.late = now, false
+			l.answeredAt, l.late = now, false
 		}
 	}
 	i := slices.IndexFunc(s.asks, func(a ask) bool { return a.id == number && a.peer == p.id })
@@ -413,7 +414,7 @@ func (ss *sessions) dueAt(a *ask) clock.Instant {
 		case len(a.keys) > 0:
 			wait = max(2*wait, 4*l.took)
 		}
-		since = max(since, l.heard)
+		since = max(since, l.answeredAt)
 	}
 	return max(since, ss.members.byID[a.peer].in.at).Add(wait)
 }
@@ -439,7 +440,7 @@ func (ss *sessions) retryLate(now clock.Instant) {
 			continue
 		}
 		source := &s.sources[0]
-		if now.Sub(max(source.heard, ss.members.byID[s.peer].in.at)) > silenceMax*ss.cfg.ResendAfter {
+		if now.Sub(max(source.answeredAt, ss.members.byID[s.peer].in.at)) > silenceMax*ss.cfg.ResendAfter {
 			ss.abandonSession()
 			return
 		}

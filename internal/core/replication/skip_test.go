@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// skippedView: of 1, 2 and 3, 3 hears nothing of the view in which 4 and 5 vote. A write
+// skippedView: of 1, 2 and 3, 3 does not receive the view in which 4 and 5 vote. A write
 // there stands at 1, 4 and 5, when 4 and 5 are gone again: two of five. Then 3 is told of
 // the view after that one, and reads with 2.
 func skippedView(t *testing.T) string {
