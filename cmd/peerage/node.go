@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -27,6 +29,8 @@ Give all nodes the same list of addresses, at every start:
   peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $LIST
   peerage node --name b --listen 127.0.0.1:7102 --http 127.0.0.1:8102 --join $LIST
   peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST
+
+As a service of systemd (Type=notify) it reports when it is ready, and when it stops.
 
 With certificates: peerage certs --dir d, then peerage node --config d/a.yaml.`
 
@@ -102,5 +106,16 @@ func (p *program) runNode(c *server.Config, untilStdin bool) error {
 		ctx = harness.UntilClosed(ctx, os.Stdin, c.Command)
 	}
 	c.LogJSON = p.json
+	c.OnReady, c.OnStop = p.reporterOf(daemon.SdNotifyReady), p.reporterOf(daemon.SdNotifyStopping)
 	return server.Serve(ctx, c, p.stdout, p.stderr)
+}
+
+// reporterOf returns a function that sends a state to systemd. It does nothing unless the
+// process runs as a service of Type=notify.
+func (p *program) reporterOf(state string) func() {
+	return func() {
+		if _, err := daemon.SdNotify(false, state); err != nil {
+			fmt.Fprintf(p.stderr, "cannot report %s to systemd, which may end this process: %v\n", state, err)
+		}
+	}
 }

@@ -56,6 +56,9 @@ type Config struct {
 	WallAhead time.Duration
 	wall      clock.Wall
 
+	// OnReady, if set, is called once, when the node is ready for the first time; OnStop is
+	// called when it begins to stop.
+	OnReady, OnStop func()
 	// Force returns a context that ends when the operator asks a second time: stopping then
 	// ends immediately.
 	Force func() (context.Context, context.CancelFunc)

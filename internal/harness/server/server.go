@@ -206,6 +206,13 @@ func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error 
 		}
 	}
 	s.log.Info("serving", "node", s.node.Self().ID, "name", s.node.Self().Name, "listen", s.node.Self().Addr, "http", web)
+	if s.cfg.OnReady != nil {
+		go func() {
+			if s.node.WaitReady(ctx) == nil {
+				s.cfg.OnReady()
+			}
+		}()
+	}
 	loaded := make(chan struct{})
 	go func() {
 		defer close(loaded)
@@ -220,6 +227,9 @@ func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error 
 	}()
 	s.printStats(ctx, stdout)
 	<-loaded
+	if s.cfg.OnStop != nil {
+		s.cfg.OnStop()
+	}
 	return s.shutDownNode(stdout)
 }
 
