@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // Stale is a read that returned a value which had been overwritten before.
@@ -17,6 +19,9 @@ func (s Stale) String() string {
 	return fmt.Sprintf("register %d: a read at node %016x from %d returned %x, acknowledged at %d; %x had been written from %d and was acknowledged at %d",
 		s.Read.Entity, s.Read.Node, s.Read.Start, s.Read.Value, s.Older.End, s.Newer.Value, s.Newer.Start, s.Newer.End)
 }
+
+// When returns when the read began.
+func (s Stale) When() clock.Instant { return s.Read.Start }
 
 // StaleReads returns reads of registers that contradict the order of writes: a write that
 // is acknowledged wins over all that were acknowledged before it began, and every read that
@@ -66,22 +71,33 @@ func StaleReads(records []Record, lost []Span) (stale []Stale, checked int) {
 // acknowledged, as stored on disks, before the read began. Checked counts the reads of
 // acknowledged entries.
 func Missing(records []Record) (missing []Record, checked int) {
+	return absent(records, Appended, ReadBack, nil)
+}
+
+// MissingElements returns the reads of a set in which an element was absent that had been
+// acknowledged before the read began. Lost is as for StaleReads.
+func MissingElements(records []Record, lost []Span) (missing []Record, checked int) {
+	return absent(records, Added, Contained, lost)
+}
+
+// absent returns the reads that did not find what had been acknowledged before.
+func absent(records []Record, wrote, read Op, lost []Span) (missing []Record, checked int) {
 	type entry struct {
 		sender uint64
 		number uint32
 	}
 	acked := map[entry]Record{}
 	for _, r := range records {
-		if r.Op == Appended {
+		if r.Op == wrote {
 			acked[entry{r.Sender, r.Entity}] = r
 		}
 	}
 	for _, r := range records {
-		if r.Op != ReadBack {
+		if r.Op != read {
 			continue
 		}
 		a, ok := acked[entry{r.Sender, r.Entity}]
-		if !ok || !a.End.Before(r.Start) {
+		if !ok || !a.End.Before(r.Start) || touched(lost, a.End, r.End) {
 			continue
 		}
 		if checked++; r.Value == 0 {

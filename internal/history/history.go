@@ -52,6 +52,12 @@ const (
 	Excluded
 	// Created: Node made an instance of Entity at Start.
 	Created
+	// Added: the process Sender added its element number Entity to a replicated set at a
+	// majority from Start to End, acknowledged.
+	Added
+	// Contained: a caller read the set at a majority; Value is 1 if the element number
+	// Entity of the process Sender was there.
+	Contained
 )
 
 // Record is one line of a history.
@@ -67,7 +73,7 @@ type Record struct {
 	Value      uint64
 	Start, End clock.Instant
 	// Sender is the process that sent the message, for Told, or that stored the entry,
-	// for Appended and ReadBack, or the node that Suspected and Excluded are about.
+	// for Appended and ReadBack, or added the element, for Added and Contained, or the node that Suspected and Excluded are about.
 	Sender uint64
 	// Sent is when the request that was handled was sent, for Handled and HandlerStarted;
 	// 0 if the request carries no time.
@@ -102,7 +108,7 @@ func decodeRecord(b []byte) (Record, error) {
 		Sender: binary.BigEndian.Uint64(b[56:]),
 		Sent:   clock.Instant(binary.BigEndian.Uint64(b[64:])),
 	}
-	if r.Op < Handled || r.Op > Created {
+	if r.Op < Handled || r.Op > Contained {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil

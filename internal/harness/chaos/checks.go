@@ -67,7 +67,7 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 			continue
 		}
 		rough = append(rough, ro.Span())
-		if 2*ro.Lost() >= c.cfg.Replicas {
+		if 2*ro.Lost() >= c.cfg.replicas() {
 			beyond = append(beyond, ro.Span())
 		}
 	}
@@ -86,10 +86,10 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 	r.LateHandlers = len(late)
 	r.addInvariant(SingleInstance, handled, formatViolations(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
 	after := func(l history.Loss) clock.Instant { return l.After.Start }
-	kept := c.cfg.Replicas > 0
+	kept := c.cfg.replicas() > 0
 	r.addInvariant(NothingLost+"by an instance or by an orderly move", handled, formatViolations(c, history.Losses(rest, rough, kept), after))
 	if kept {
-		r.addInvariant(fmt.Sprintf(NothingLost+"while a majority of its %d copies lived", c.cfg.Replicas), answered,
+		r.addInvariant(fmt.Sprintf(NothingLost+"while a majority of its %d copies lived", c.cfg.replicas()), answered,
 			formatViolations(c, history.Forgotten(rest, beyond), after))
 	}
 	r.addInvariant("messages of each process were handled in the order in which it sent them", told,
@@ -119,12 +119,15 @@ func (r *Report) data(c *campaign, records []history.Record) {
 	}
 	r.addInvariant("no token of a shard went back, in any life of the cluster", runs,
 		formatViolations(c, history.Regressions(rest), func(g history.Regression) clock.Instant { return g.After.Start }))
+	if c.fleet.Files || c.fleet.Registers > 0 {
+		r.registers(c, records)
+	}
+	if c.fleet.Set {
+		r.elements(c, records)
+	}
 	if !c.fleet.Files {
 		return
 	}
-	stale, checked := history.StaleReads(records, nil)
-	r.addInvariant("a register shows no write that was overwritten", checked,
-		formatViolations(c, stale, func(s history.Stale) clock.Instant { return s.Read.Start }))
 	missing, checked := history.Missing(records)
 	var v []string
 	for _, m := range missing {

@@ -26,6 +26,8 @@ type Config struct {
 	Version  bool          `json:"new_version"`
 	Enforce  bool          `json:"enforce_bounds"`
 	Kinds    string        `json:"faults"`
+	// Work names workloads, with commas; "" is the counters alone.
+	Work string `json:"workload,omitempty"`
 	// Preset is the name of the preset that Kinds and Rolling come from, "" for none.
 	Preset string `json:"preset,omitempty"`
 	// Plant is the defect of the nodes, "" for none.
@@ -54,6 +56,7 @@ func (c *Config) Validate() error {
 		check(k.Exists(), "--faults names %q: choose of %s,%s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds, faults.ProcessorKinds)
 		check(!k.NeedsFiles() || !c.Rolling, "--faults %s: not with --rolling", k)
 	}
+	errs = append(errs, c.checkWork())
 	if c.Plant != "" {
 		errs = append(errs, defect.Plant(c.Plant))
 	}
@@ -88,6 +91,9 @@ func (c *Config) command() string {
 	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
 	if c.Replicas > 0 {
 		s += fmt.Sprintf(" --replicas %d", c.Replicas)
+	}
+	if c.Work != "" && c.Work != workCounter {
+		s += fmt.Sprintf(" --workload %s", c.Work)
 	}
 	if c.Plant != "" {
 		s += fmt.Sprintf(" --plant %s", c.Plant)

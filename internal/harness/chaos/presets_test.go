@@ -28,3 +28,14 @@ func TestPresetsAreRuns(t *testing.T) {
 		t.Errorf("a preset that does not exist: %v", err)
 	}
 }
+
+func TestWorkloads(t *testing.T) {
+	c := Config{Rounds: 1, Nodes: 5, Counters: 8, Shards: 8, Every: 20 * time.Millisecond, Kinds: "kill", Work: "replicated,register,set"}
+	if err := c.Validate(); err != nil || c.replicas() != 3 || !c.works(workSet) || c.works(workCounter) || !strings.Contains(c.command(), " --workload replicated,register,set") {
+		t.Errorf("%v: %s, %d copies", err, c.command(), c.replicas())
+	}
+	c.Work = "counter,sloth"
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `"sloth"`) || c.replicas() != 0 {
+		t.Errorf("a workload that does not exist: %v", err)
+	}
+}

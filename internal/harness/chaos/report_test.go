@@ -130,6 +130,20 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			c.fleet.Files = true
 			return append(r, dataRecords(8)...)
 		}, Config{}, "", Passed},
+		"a set has lost an element": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Set = true
+			return append(r, history.Record{Op: history.Added, Entity: 3, Sender: 4, Start: 3000 * ms, End: 3001 * ms},
+				history.Record{Op: history.Contained, Entity: 3, Sender: 4, Start: 7000 * ms, End: 7001 * ms})
+		}, Config{Nodes: 5}, "a set contains", Failed},
+		"a set and a register lose what half of the processes kept": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Set, c.fleet.Registers = true, 1
+			c.faults.Rounds[0].Places = []string{"a", "b"}
+			return append(r, history.Record{Op: history.Added, Entity: 3, Sender: 4, Start: 1000 * ms, End: 1001 * ms},
+				history.Record{Op: history.Contained, Entity: 3, Sender: 4, Start: 7000 * ms, End: 7001 * ms},
+				history.Record{Op: history.Added, Entity: 4, Sender: 4, Start: 3000 * ms, End: 3001 * ms},
+				history.Record{Op: history.Contained, Entity: 4, Sender: 4, Value: 1, Start: 7000 * ms, End: 7001 * ms},
+				history.Record{Op: history.Wrote, Value: 8, Start: 1000 * ms, End: 1001 * ms}, history.Record{Op: history.Seen, Start: 7000 * ms, End: 7001 * ms})
+		}, Config{Nodes: 4}, "", Passed},
 		"an overwritten value is back": {func(c *campaign, r []history.Record) []history.Record {
 			c.fleet.Files = true
 			return append(r, dataRecords(7)...)

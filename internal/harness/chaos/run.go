@@ -15,13 +15,13 @@ import (
 	"github.com/peerage-go/peerage/internal/history"
 )
 
-// registersUsed is how many registers the processes write in runs with files.
+// registersUsed is how many registers the processes write.
 const registersUsed = 8
 
 // Run plays the rounds of cfg, and checks the records. Its processes keep their
 // files in dir. Progress goes to out.
 func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, error) {
-	f := &fleet.Fleet{Dir: dir, Counters: cfg.Counters, Shards: cfg.Shards, Replicas: cfg.Replicas, Every: cfg.Every}
+	f := &fleet.Fleet{Dir: dir, Counters: cfg.Counters, Shards: cfg.Shards, Replicas: cfg.replicas(), Every: cfg.Every}
 	c := &campaign{
 		cfg: cfg, fleet: f, out: out, began: time.Now(),
 		faults: &faults.Injector{Fleet: f, Rng: rand.New(rand.NewPCG(cfg.Seed, 0))},
@@ -29,9 +29,10 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 	if cfg.Version {
 		f.Version = 1
 	}
-	if f.Files, f.Disks = cfg.files(), cfg.Disks(); cfg.files() {
+	if f.Files, f.Disks = cfg.files(), cfg.Disks(); cfg.files() || cfg.works(workRegister) {
 		f.Registers = registersUsed
 	}
+	f.Set = cfg.works(workSet)
 	defer f.End()
 	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
 	err := c.playRounds(ctx)

@@ -26,8 +26,9 @@ const (
 // kinds are all defects.
 var kinds = []Kind{TwoInstances, LostAdd, WrongAnswer, Reorder, StaleRead, LostEntry, Mute, Idle}
 
-// variable is how the processes of a run learn their defect: they inherit it.
-const variable = "PEERAGE_PLANT"
+// variable is how the processes of a run learn their defect: they inherit it. Variables
+// that begin with PEERAGE_ are settings, which the processes of a run do not inherit.
+const variable = "CHAOS_PLANT"
 
 // Every reports whether the n-th event is one of those, one in so many, that have the defect.
 func Every(n uint64, one uint64) bool { return n%one == one-1 }

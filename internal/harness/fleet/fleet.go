@@ -33,6 +33,8 @@ type Fleet struct {
 
 	// Registers is how many replicated registers they use.
 	Registers int
+	// Set: they add elements to a replicated set.
+	Set bool
 	// Files: each place has a directory for the files of its processes. Disks: each
 	// directory is a small disk.
 	Files, Disks bool
@@ -83,6 +85,9 @@ func (f *Fleet) Start(i int, listen string) (*Process, error) {
 	}
 	if f.Registers > 0 {
 		args = append(args, "--load-registers", strconv.Itoa(f.Registers), "--wall-offset", f.Ahead[i].String())
+	}
+	if f.Set {
+		args = append(args, "--load-set")
 	}
 	if f.Files {
 		args = append(args, "--data-dir", f.DataDir(i))

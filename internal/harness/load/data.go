@@ -28,6 +28,8 @@ type Data struct {
 	// Durable: the registers and entries outlive a stop of all processes.
 	Durable bool
 	Data    *ddata.Data
+	// Set: elements are added to a replicated set, and read.
+	Set bool
 	// Process numbers this process in the histories.
 	Process uint64
 	// Turn, leaving and node are those of load.
@@ -74,6 +76,9 @@ func (l *Data) Run(ctx context.Context) {
 	l.shown = make([]atomic.Uint64, l.Registers)
 	for i := range l.Registers {
 		all.Go(func() { l.useRegister(ctx, i) })
+	}
+	if l.Set {
+		all.Go(func() { l.useSet(ctx) })
 	}
 	if l.Durable {
 		all.Go(func() { l.readBack(ctx) })

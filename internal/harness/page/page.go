@@ -77,6 +77,9 @@ func subtitle(r *chaos.Report) string {
 	if c.Replicas > 0 {
 		parts = append(parts, fmt.Sprintf("%d copies each", c.Replicas))
 	}
+	if c.Work != "" {
+		parts = append(parts, "workloads "+c.Work)
+	}
 	faults := fmt.Sprintf("%d rounds of faults", len(r.Rounds))
 	if c.Rolling {
 		faults = "a rolling restart"

@@ -49,6 +49,7 @@ type Config struct {
 	LoadCounters   int
 	LoadEvery      time.Duration
 	LoadRegisters  int
+	LoadSet        bool
 
 	// DataDir is where the node keeps its files, "" for none.
 	DataDir string

@@ -168,6 +168,9 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 	if (s.cfg.LoadCounters > 0 || s.cfg.LoadRegisters > 0) && s.history == nil {
 		return errors.New("--load-counters and --load-registers need --history")
 	}
+	if s.cfg.LoadSet && s.cfg.LoadCounters == 0 {
+		return errors.New("--load-set needs --load-counters")
+	}
 	process := rand.Uint64()
 	caller := func() uint64 { return uint64(s.node.Self().ID) }
 	if s.cfg.LoadCounters > 0 {
@@ -184,12 +187,12 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 			Reason: load.ReasonOf, Node: caller, Clock: boot, History: s.history,
 		}
 	}
-	if s.cfg.LoadRegisters > 0 {
+	if s.cfg.LoadRegisters > 0 || s.cfg.LoadSet {
 		if s.load == nil {
 			return errors.New("--load-registers needs --load-counters")
 		}
 		s.dataLoad = &load.Data{
-			Registers: s.cfg.LoadRegisters, Durable: s.cfg.DataDir != "", Data: s.node.Data(""), Process: process,
+			Registers: s.cfg.LoadRegisters, Set: s.cfg.LoadSet, Durable: s.cfg.DataDir != "", Data: s.node.Data(""), Process: process,
 			Turn: s.turn, Leaving: s.node.Draining, Node: caller, Clock: boot,
 			History: s.history, Path: s.cfg.History, Tried: s.load.Tried,
 		}

@@ -1,0 +1,82 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// The workloads of a run.
+const (
+	// workCounter asks counters; every run has it.
+	workCounter = "counter"
+	// workReplicated keeps each count on three processes.
+	workReplicated = "replicated"
+	// workRegister writes and reads replicated registers at a majority.
+	workRegister = "register"
+	// workSet adds elements to a replicated set, and reads it, at a majority.
+	workSet = "set"
+)
+
+// Workloads lists the workloads.
+const Workloads = workCounter + "," + workReplicated + "," + workRegister + "," + workSet
+
+// copiesOfWork is how many processes keep a count of the workload "replicated".
+const copiesOfWork = 3
+
+// works reports whether the run has a workload.
+func (c *Config) works(name string) bool { return slices.Contains(strings.Split(c.Work, ","), name) }
+
+// checkWork returns an error for workloads that do not exist.
+func (c *Config) checkWork() error {
+	if c.Work == "" {
+		return nil
+	}
+	for _, w := range strings.Split(c.Work, ",") {
+		if !slices.Contains(strings.Split(Workloads, ","), w) {
+			return fmt.Errorf("--workload names %q: choose of %s", w, Workloads)
+		}
+	}
+	return nil
+}
+
+// replicas returns how many processes keep each count.
+func (c *Config) replicas() int {
+	if c.Replicas == 0 && c.works(workReplicated) {
+		return min(copiesOfWork, c.Nodes)
+	}
+	return c.Replicas
+}
+
+// majorityLost returns the spans in which half of the processes or more may have lost what they
+// keep in memory.
+func (c *campaign) majorityLost() (lost []history.Span) {
+	for i := range c.faults.Rounds {
+		if ro := &c.faults.Rounds[i]; ro.LosesMemory() && 2*ro.Lost() >= c.cfg.Nodes {
+			lost = append(lost, ro.Span())
+		}
+	}
+	return lost
+}
+
+// registers checks the reads of registers: on disk no fault excuses a stale one.
+func (r *Report) registers(c *campaign, records []history.Record) {
+	lost := c.majorityLost()
+	if c.fleet.Files {
+		lost = nil
+	}
+	stale, checked := history.StaleReads(records, lost)
+	r.addInvariant("a register shows no write that was overwritten", checked, formatViolations(c, stale, history.Stale.When))
+}
+
+// elements checks the reads of the set, which is in memory.
+func (r *Report) elements(c *campaign, records []history.Record) {
+	missing, checked := history.MissingElements(records, c.majorityLost())
+	var v []string
+	for _, m := range missing {
+		v = append(v, fmt.Sprintf("%s element %d of process %016x is gone, at node %016x", c.when(m.Start), m.Entity, m.Sender, m.Node))
+	}
+	r.addInvariant("a set contains what was added to it", checked, v)
+}
