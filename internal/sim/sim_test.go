@@ -281,3 +281,12 @@ func TestTheNextIncarnationWritesTheRegister(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// A home drains and leaves while the next coordinator takes its census. The new home of a shard
+// has reported before the state came, and the former one leaves without a report. Before, only
+// reports named states to resume, so the shard began anew beside its state.
+func TestACensusResumesWhatItsRecordsName(t *testing.T) {
+	if r := Run(Config{Seed: 1_006_437, orderly: true}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

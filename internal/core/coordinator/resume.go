@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -43,6 +44,7 @@ func (h *heldAt) wasFor(r protocol.Record) bool {
 //     the members to which it wrote has left without a report, the receiver of the state
 //     among them (passedOn).
 func (cn *census) resumeMoves() {
+	cn.holdRecorded()
 	for i := range cn.held {
 		h := &cn.held[i]
 		if r := cn.stored[h.Shard]; h.wasFor(r) {
@@ -69,6 +71,20 @@ func (cn *census) resumeMoves() {
 		s.prefer, s.known = h.node, true
 		s.moveFrom(h.From, h.Token)
 		cn.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
+	}
+}
+
+// holdRecorded notes the states that allocations on record were to take and that no report
+// names. The new home may have reported before the state came, and the former one may have left,
+// or have released the state, before it reported. The new home takes that state only if it
+// waits there; else the shard starts there as anywhere.
+func (cn *census) holdRecorded() {
+	for _, id := range slices.Sorted(maps.Keys(cn.stored)) {
+		r := cn.stored[id]
+		if r.From == 0 || slices.ContainsFunc(cn.held, func(h heldAt) bool { return h.Shard == id && h.wasFor(r) }) {
+			continue
+		}
+		cn.held = append(cn.held, heldAt{r.Home, protocol.Held{Shard: id, Token: r.Ended, From: r.From, To: r.Home, Term: r.Token.Term}})
 	}
 }
 

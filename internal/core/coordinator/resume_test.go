@@ -59,6 +59,8 @@ func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
 		{"allocated to another since", found{stored: at(1, tok(8), 2), held: held}, false},
 		{"its former home has stopped", found{stored: at(2, tok(5), 0), held: held, stops: map[gossip.NodeID]protocol.Token{2: tok(5)}}, true},
 		{"another has stopped it since", found{stored: at(2, tok(5), 0), held: held, stops: map[gossip.NodeID]protocol.Token{1: tok(7)}}, false},
+		{"its own allocation, reported by no node", found{stored: at(3, tok(8), 2)}, true},
+		{"its own allocation, and its home has stopped since", found{stored: at(3, tok(8), 2), stops: map[gossip.NodeID]protocol.Token{3: tok(8)}}, false},
 	} {
 		b := takeOver(t, c.f)
 		w := one[Write](b)
@@ -117,7 +119,9 @@ func resumedWrongly(t *testing.T) string {
 			if len(c.stored) > 0 && c.stored[0].From == 2 {
 				want = c.stored[0].Home // it was to take the state
 			}
-			resumed := func(w Write) bool { return w.Records[0].Home == want && w.Records[0].From == 2 }
+			resumed := func(w Write) bool {
+				return w.Records[0].Home == want && w.Records[0].From == 2 && w.Records[0].Ended == tok
+			}
 			if slices.ContainsFunc(find[Write](b), resumed) != c.want {
 				return fmt.Sprintf("%s, held at %d: written %+v", c.name, holder, find[Write](b))
 			}
