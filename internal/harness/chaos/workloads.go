@@ -20,6 +20,9 @@ const (
 	workSet = "set"
 )
 
+// DefaultWork is the workload of a run that names none.
+const DefaultWork = workCounter
+
 // Workloads lists the workloads.
 const Workloads = workCounter + "," + workReplicated + "," + workRegister + "," + workSet
 

@@ -77,7 +77,7 @@ func subtitle(r *chaos.Report) string {
 	if c.Replicas > 0 {
 		parts = append(parts, fmt.Sprintf("%d copies each", c.Replicas))
 	}
-	if c.Work != "" {
+	if c.Work != "" && c.Work != chaos.DefaultWork {
 		parts = append(parts, "workloads "+c.Work)
 	}
 	faults := fmt.Sprintf("%d rounds of faults", len(r.Rounds))
@@ -97,6 +97,9 @@ func headline(r *chaos.Report) []answer {
 		switch {
 		case i.Name == chaos.SingleInstance && i.Verdict != chaos.Unknown:
 			twice.Answer, twice.Of = grouped(len(i.Violations)), fmt.Sprintf("of %s runs", grouped(i.Checked))
+			if len(i.Violations) > 0 {
+				twice.Of = "runs beside another, " + twice.Of
+			}
 		case strings.HasPrefix(i.Name, chaos.NothingLost) && i.Verdict == chaos.Unknown:
 			lost.Answer = "?"
 		case strings.HasPrefix(i.Name, chaos.NothingLost):

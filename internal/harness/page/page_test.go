@@ -49,7 +49,7 @@ func TestThePageAnswersFirstAndNeedsNoNetwork(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{
-		"✗ FAIL", "entities that lived twice", "1 <span>of 182,341 runs", "✗ Broken: " + chaos.SingleInstance, "? Not shown: every fault took effect",
+		"✗ FAIL", "entities that lived twice", "1 <span>runs beside another, of 182,341 runs", "✗ Broken: " + chaos.SingleInstance, "? Not shown: every fault took effect",
 		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30.0 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", `<rect class="fault" x="250"`,
 	} {
 		if !strings.Contains(page, want) {
