@@ -40,6 +40,9 @@ var (
 	errForeignPacket = errors.New("gossip: a datagram of another cluster or another program")
 	errUndecryptable = errors.New("gossip: no key decrypts the datagram")
 	errPacketForm    = errors.New("gossip: refused datagram: oversize, nested, compressed or malformed")
+	// errUnvouched: without keys, any host can name nodes in a datagram. Those that no
+	// contact point or connection has named are left alone.
+	errUnvouched = errors.New("gossip: refused datagram without keys: it names a node or address that this node has not met")
 )
 
 // unwrapPacket removes label, encryption and checksum. It does not change b.

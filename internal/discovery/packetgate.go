@@ -107,8 +107,13 @@ func (g *packetGate) inRate(from netip.AddrPort, now time.Time) bool {
 	return b.takeToken(now, rate) && g.all.takeToken(now, packetsOfAll)
 }
 
-// logRefusal writes a line, within a budget: any host can send a datagram.
+// logRefusal writes a line, within a budget: any host can send a datagram. Members name a node
+// that this one has not met whenever one restarts elsewhere, so that is for debugging only.
 func (g *packetGate) logRefusal(from netip.AddrPort, err error, now time.Time) {
+	if err == errUnvouched {
+		g.log.Debug("memberlist: datagram refused; it has no effect", slog.String("from", from.String()), slog.Any("error", err))
+		return
+	}
 	suppressed, ok := g.budget.Take(now)
 	if ok {
 		g.log.Info("memberlist: datagram refused; it has no effect, check its sender", slog.String("from", from.String()),
@@ -128,7 +133,7 @@ func (g *packetGate) checkMessages(body []byte, from netip.AddrPort, keyed bool)
 			return err
 		}
 		if !keyed && !g.vouchedFor(&m, from) {
-			return errPacketForm
+			return errUnvouched
 		}
 	}
 	return nil
