@@ -22,10 +22,15 @@ type exporter struct {
 	sharding figures.ShardingObserver
 	// replicator returns the observer of a replicator by its metric label.
 	replicator func(label string) figures.ReplicatorObserver
+	// countAsks returns the ended asks of each type by duration.
+	countAsks func() map[string][]uint64
 }
 
 func newExporter(n *Node) (*exporter, error) {
-	e := &exporter{node: n, replicator: func(string) figures.ReplicatorObserver { return figures.ReplicatorObserver{} }}
+	e := &exporter{
+		node: n, replicator: func(string) figures.ReplicatorObserver { return figures.ReplicatorObserver{} },
+		countAsks: func() map[string][]uint64 { return nil },
+	}
 	if n.cfg.Registerer == nil {
 		return e, nil
 	}
@@ -38,6 +43,9 @@ func newExporter(n *Node) (*exporter, error) {
 		return nil, err
 	}
 	if e.replicator, err = door.Open[func(label string) figures.ReplicatorObserver](e.all); err != nil {
+		return nil, err
+	}
+	if e.countAsks, err = door.Open[func() map[string][]uint64](e.all); err != nil {
 		return nil, err
 	}
 	return e, connect(e)

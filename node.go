@@ -63,6 +63,8 @@ type Node struct {
 	setAside atomic.Uint64
 	outage   outage
 
+	// made is when New returned the node.
+	made  time.Time
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
 	self  atomic.Pointer[gossip.Node]
 
@@ -95,7 +97,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, certificates: certificates, registry: new(sharding.Registry),
-		lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
+		made: time.Now(), lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.roleData, n.data = map[string]*roleData{}, map[string]*ddata.Data{}
 	for _, role := range append([]string{""}, cfg.Roles...) {

@@ -30,6 +30,7 @@ type shardingService interface {
 	Ready() bool
 	Status() []placement.TypeStatus
 	Frames() figures.Frames
+	CollectFigures(ctx context.Context) (*gossip.View, map[gossip.NodeID]string, error)
 	Running() []sharding.RunningHandler
 }
 

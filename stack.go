@@ -133,7 +133,7 @@ func (s *stack) shardingConfig() placement.Config {
 		MinMembers: s.node.cfg.MinMembers, RememberedPerSecond: s.node.cfg.RememberedPerSecond,
 		Strict:     s.node.cfg.Strict,
 		LeaseValid: s.gossip.LeaseValid, Clock: s.gossip.Clock(), RemoveAfter: s.gossip.Config().RemoveAfter,
-		Store: s.store, Yield: s.gossip.Yield,
+		Store: s.store, Yield: s.gossip.Yield, Figures: reporter{s.node}.encodeNode,
 		Logger: s.node.cfg.Logger,
 	}
 }

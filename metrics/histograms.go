@@ -6,15 +6,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/sharding"
 )
-
-// requestBuckets returns histogram buckets from 100 µs to 10 s.
-func requestBuckets() []float64 {
-	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-}
 
 // histograms are the families that single events update.
 type histograms struct {
@@ -50,7 +46,7 @@ func newHistograms() histograms {
 
 func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: namespace, Name: name, Help: help, Buckets: requestBuckets(),
+		Namespace: namespace, Name: name, Help: help, Buckets: figures.LatencyBounds(),
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, labels)
 }
@@ -124,4 +120,44 @@ func (h *histograms) observeReplicator(role string) figures.ReplicatorObserver {
 			h.ddataOps.WithLabelValues(role, op, level, result).Inc()
 		},
 	}
+}
+
+// countAsks returns the ended asks of each type by duration, for figures.Type.AskBuckets. It
+// leaves out asks without an answer of a handler: those are counted by outcome, and their
+// duration is that of a deadline.
+func (h *histograms) countAsks() map[string][]uint64 {
+	out := map[string][]uint64{}
+	ch := make(chan prometheus.Metric, 64)
+	go func() {
+		defer close(ch)
+		h.asks.Collect(ch)
+	}()
+	for m := range ch {
+		var d dto.Metric
+		if err := m.Write(&d); err != nil || d.Histogram == nil {
+			continue
+		}
+		labels := map[string]string{}
+		for _, l := range d.Label {
+			labels[l.GetName()] = l.GetValue()
+		}
+		if labels["outcome"] == "ok" || labels["outcome"] == "error" {
+			out[labels["type"]] = addBuckets(out[labels["type"]], d.Histogram)
+		}
+	}
+	return out
+}
+
+// addBuckets adds the counts of a histogram to sum, which may be nil.
+func addBuckets(sum []uint64, h *dto.Histogram) []uint64 {
+	if sum == nil {
+		sum = make([]uint64, len(figures.LatencyBounds())+1)
+	}
+	for i, b := range h.Bucket {
+		if i < len(sum)-1 {
+			sum[i] += b.GetCumulativeCount()
+		}
+	}
+	sum[len(sum)-1] += h.GetSampleCount()
+	return sum
 }

@@ -1,10 +1,13 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -135,9 +138,19 @@ type Location struct {
 	Node  gossip.NodeID `json:"node"`
 	Name  string        `json:"name"`
 	Token Token         `json:"token"`
+	// ID is the entity's id.
+	ID string `json:"id"`
 	// Lives is set if the home has an instance of the entity, running or at rest. If not,
-	// the next message starts one there.
+	// the next message starts one there, and the fields below are zero.
 	Lives bool `json:"lives"`
+	// Age is how long the instance has existed, to within a second.
+	Age time.Duration `json:"age_ns"`
+	// Waiting is the number of messages that the instance has not begun to handle. Running
+	// is set while it handles one or has one to handle.
+	Waiting int  `json:"waiting"`
+	Running bool `json:"running"`
+	// StateBytes is the size of the entity's replicated state, 0 without one (Type.State).
+	StateBytes int `json:"state_bytes"`
 }
 
 // Where returns the node on which the shard of an entity runs, and whether the entity
@@ -159,7 +172,7 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err e
 	if id == "" || len(id) > p.IDBytes {
 		return Location{}, ErrBadID
 	}
-	at := Location{Shard: p.Extract.ShardOf(id)}
+	at := Location{Shard: p.Extract.ShardOf(id), ID: id}
 	if at.Shard == endpoint.NoShard {
 		return Location{}, endpoint.NoShardFor(id)
 	}
@@ -167,12 +180,56 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err e
 	if err != nil {
 		return at, err
 	}
-	home, token, lives := survey.Home()
+	home, token, _ := survey.Home()
 	if home == nil {
 		return nowhere(at, missing(survey, p))
 	}
-	at.Node, at.Name, at.Token, at.Lives = home.ID, home.Name, Token(token), lives
+	at.Node, at.Name, at.Token = home.ID, home.Name, Token(token)
+	for _, e := range survey.Answers[home.ID].Entities {
+		at.addInstance(&e)
+	}
 	return at, nil
+}
+
+// addInstance adds what the home reports about the entity's instance.
+func (l *Location) addInstance(e *protocol.EntityState) {
+	l.ID, l.Shard, l.Lives, l.Running = e.ID, e.Shard, true, e.Running
+	l.Age, l.Waiting, l.StateBytes = time.Duration(min(e.Age, math.MaxInt32))*time.Second, int(e.Waiting), int(e.StateBytes)
+}
+
+// SearchMax is the number of entities that Registry.Search returns at most from one node.
+const SearchMax = protocol.EntitiesMax
+
+// Search returns live entities of a type whose id contains text, sorted by id: the first
+// SearchMax of each node. "" finds any. It queries all members, and each compares the ids
+// of all its instances, so it is meant for operators. No code of entities runs. failed lists
+// the members that did not answer in time. For time-outs and errors see Cluster; it also
+// fails with ErrBadID if text is longer than an id can be.
+func (r *Registry) Search(ctx context.Context, typ, text string) (found []Location, failed []NodeFailure, err error) {
+	defer setGroup(&err)
+	s, p, err := r.serving(typ)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(text) > p.IDBytes {
+		return nil, nil, ErrBadID
+	}
+	survey, err := s.drivers.Survey(ctx, &protocol.Query{Head: protocol.Head{Type: typ}, Entity: text, Search: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range survey.View.Members {
+		m := &survey.View.Members[i]
+		if a := survey.Answers[m.ID]; a != nil {
+			for _, e := range a.Entities {
+				at := Location{Node: m.ID, Name: m.Name}
+				at.addInstance(&e)
+				found = append(found, at)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Location) int { return cmp.Compare(a.ID, b.ID) })
+	return found, missing(survey, p), nil
 }
 
 // nowhere is the answer of Where when no node reports the shard.

@@ -35,6 +35,8 @@ func ExampleRegistry() {
 
 	at, err := registry.Where(ctx, "account", "alice")
 	fmt.Println("found:", at.Node == node.Self().ID, err)
+	live, _, err := registry.Search(ctx, "account", "lic")
+	fmt.Println("search:", len(live), live[0].ID, live[0].Waiting, "waiting", err)
 	all, _ := registry.Cluster(ctx, "account")
 	shards, entities := all.Totals()
 	fmt.Println("cluster:", len(all.Nodes), "node", shards, "shard", entities, "entity", len(all.Failed), "failed")
@@ -50,6 +52,7 @@ func ExampleRegistry() {
 	// Output:
 	// placed: <nil>
 	// found: true <nil>
+	// search: 1 alice 0 waiting <nil>
 	// cluster: 1 node 1 shard 1 entity 0 failed
 	// explain: home chosen, allocation written
 }

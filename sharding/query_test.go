@@ -152,6 +152,47 @@ func TestWhereFindsTheHome(t *testing.T) {
 	})
 }
 
+// Instances are found by a part of their id, on all nodes, and described by their homes.
+func TestSearchFindsEntitiesOnAllNodes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		fill(t, regions[0], 1)
+		pass(time.Minute)
+		found, failed, err := nodes[1].reg.Search(t.Context(), "ear", "e1")
+		if err != nil || len(failed) > 0 || len(found) != 11 {
+			t.Fatalf("%d found, %v failed, %v; want e1 and e10 to e19", len(found), failed, err)
+		}
+		homes := map[gossip.NodeID]bool{}
+		for i, at := range found {
+			homes[at.Node] = true
+			one, err := nodes[2].reg.Where(t.Context(), "ear", at.ID)
+			if at.Token = one.Token; err != nil || at != one || at.Name == "" || at.Shard != regions[0].ShardOf(at.ID) {
+				t.Errorf("found %+v, but Where returns %+v, %v", at, one, err)
+			}
+			if at.Age < time.Minute || at.Age > 2*time.Minute || at.Waiting != 0 || at.Running {
+				t.Errorf("%+v at rest since a minute ago", at)
+			}
+			if i > 0 && found[i-1].ID >= at.ID {
+				t.Errorf("%q before %q", found[i-1].ID, at.ID)
+			}
+		}
+		if len(homes) != 3 {
+			t.Errorf("found on %d nodes", len(homes))
+		}
+		nodes[2].dead.Store(true) // no view says so yet
+		found, failed, err = nodes[0].reg.Search(t.Context(), "ear", "e1")
+		if err != nil || len(failed) != 1 || failed[0].Node != nodes[2].self.ID || len(found) == 0 || len(found) >= 11 {
+			t.Errorf("one node hangs: %d found, %v failed, %v", len(found), failed, err)
+		}
+		if _, _, err := nodes[0].reg.Search(t.Context(), "ear", strings.Repeat("x", 257)); !errors.Is(err, ErrBadID) {
+			t.Errorf("a text longer than any id: %v", err)
+		}
+		if _, _, err := nodes[0].reg.Search(t.Context(), "nose", ""); !errors.Is(err, ErrUnknownType) {
+			t.Errorf("a type that is not registered: %v", err)
+		}
+	})
+}
+
 // Who is in no cluster has nobody to ask, and says so at once.
 func TestQueriesWithoutAClusterFail(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -161,7 +202,8 @@ func TestQueriesWithoutAClusterFail(t *testing.T) {
 			_, cluster := n.reg.Cluster(t.Context(), "ear")
 			_, where := n.reg.Where(t.Context(), "ear", "ada")
 			_, why := n.reg.Explain(t.Context(), "ear", 3)
-			for _, err := range []error{cluster, where, why} {
+			_, _, search := n.reg.Search(t.Context(), "ear", "ada")
+			for _, err := range []error{cluster, where, why, search} {
 				if !errors.Is(err, ErrNotReady) || !Retryable(err) {
 					t.Errorf("%s: %v", when, err)
 				}

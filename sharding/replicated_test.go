@@ -324,6 +324,23 @@ func TestReplicatedStateWithoutItsQuorum(t *testing.T) {
 	})
 }
 
+// The home describes an instance with the size of its replicated state.
+func TestWhereReturnsTheSizeOfTheState(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		regions := keepers(t, c, 3, Replicated{Replicas: 3})
+		if _, err := regions[0].Ref("x").Ask(within(t, 10*time.Second), 1); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := c.nodes[1].reg.Where(t.Context(), "tally", "x"); err != nil || at.StateBytes == 0 {
+			t.Errorf("%+v, %v", at, err)
+		}
+		if at, err := c.nodes[1].reg.Where(t.Context(), "tally", "y"); err == nil && (at.Lives || at.StateBytes != 0) {
+			t.Errorf("it never lived: %+v", at)
+		}
+	})
+}
+
 // A holder of copies that knows of a later allocation tells the home of the earlier one:
 // that ends then, it does not go on waiting, and answers nothing as if it were kept.
 func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
@@ -134,6 +135,23 @@ func (s *service) Ready() bool { return s.drivers.Ready() }
 
 // Status returns this node's state of all types, sorted by name. It sends no message.
 func (s *service) Status() []placement.TypeStatus { return s.drivers.Status() }
+
+// CollectFigures asks all members of the view for the figures of their nodes until ctx ends.
+// It returns the view, and the figures of the members that answered, as Config.Figures
+// encoded them. It fails with ErrNotReady without a view.
+func (s *service) CollectFigures(ctx context.Context) (*gossip.View, map[gossip.NodeID]string, error) {
+	survey, err := s.drivers.Survey(ctx, &protocol.Query{Figures: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	all := map[gossip.NodeID]string{}
+	for id, a := range survey.Answers { // order-free: copied to a map
+		if len(a.Figures) > 0 {
+			all[id] = a.Figures
+		}
+	}
+	return survey.View, all, nil
+}
 
 // Frames returns the counters about frames.
 func (s *service) Frames() figures.Frames {

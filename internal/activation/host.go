@@ -33,6 +33,8 @@ type Host[C, Req, Resp any] struct {
 	wake atomic.Bool
 	// work counts goroutines and timers' functions.
 	work sync.WaitGroup
+	// began is the time from which the creation of instances is measured.
+	began time.Time
 	// sweeps counts the sweeps for idle instances: the clock of instance.used.
 	sweeps atomic.Uint32
 	stop   chan struct{}
@@ -55,6 +57,7 @@ func NewHost[C, Req, Resp any](cfg Config[C, Req, Resp]) *Host[C, Req, Resp] {
 		cfg:    cfg,
 		shards: make([]atomic.Pointer[Shard[C, Req, Resp]], cfg.Shards),
 		stop:   make(chan struct{}),
+		began:  time.Now(),
 	}
 	h.base, h.cancel = context.WithCancel(context.Background())
 	h.mailboxes.New = func() any { return new(mailbox[Req]) }

@@ -26,7 +26,9 @@ type instance[C, Req, Resp any] struct {
 	// read only when taken does not decide.
 	taken uint32
 	left  atomic.Int32
-	// flags may be read without the mutex.
+	// flags may be read without the mutex. The bits from bornBit on are the second of the
+	// Host at which the instance was created: a field of its own would cost each entity 16
+	// bytes.
 	flags atomic.Uint32
 	// used is the sweep, modulo 2^16, at which the instance had its last message.
 	used  uint16
@@ -62,6 +64,21 @@ const (
 	// flagBegun: the instance lives, or is starting, or runs its OnStop.
 	flagBegun
 )
+
+// bornBit is the lowest bit of the creation time in instance.flags, which has room for two
+// years.
+const bornBit = 6
+
+// setBorn stores the creation time of a new instance, as the time since its Host began.
+func (in *instance[C, Req, Resp]) setBorn(at time.Duration) {
+	in.flags.Store(uint32(at/time.Second) << bornBit)
+}
+
+// age returns how long the instance has existed, in seconds, if its Host began this long ago.
+func (in *instance[C, Req, Resp]) age(host time.Duration) uint64 {
+	const mask = 1<<(32-bornBit) - 1
+	return uint64((uint32(host/time.Second) - in.flags.Load()>>bornBit) & mask)
+}
 
 func (in *instance[C, Req, Resp]) hasFlag(flag uint32) bool { return in.flags.Load()&flag != 0 }
 

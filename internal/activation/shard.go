@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/failure"
@@ -201,6 +202,7 @@ func (s *Shard[C, Req, Resp]) deliverNew(by *BatchInserter[C, Req, Resp], id str
 		return ErrNotHosted
 	}
 	in := &instance[C, Req, Resp]{id: strings.Clone(id)}
+	in.setBorn(time.Since(s.host.began))
 	s.entities[in.id] = in
 	s.host.cfg.Counters.Entities.Add(1)
 	return s.tryEnter(by, in, m, control)

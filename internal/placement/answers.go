@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -102,6 +104,11 @@ func (ds *Drivers) handleQuery(from gossip.NodeID, m protocol.Message) {
 // Answer answers a query from the state of this node.
 func (ds *Drivers) Answer(q *protocol.Query) *protocol.Answer {
 	a := &protocol.Answer{Head: protocol.Head{Type: q.Type}, ID: q.ID}
+	if q.Figures && ds.cfg.Figures != nil {
+		if f := ds.cfg.Figures(); len(f) <= protocol.FiguresBytesMax {
+			a.Figures = string(f)
+		}
+	}
 	d := ds.driverOf(q.Type)
 	if d == nil {
 		return a
@@ -116,7 +123,14 @@ func (ds *Drivers) Answer(q *protocol.Query) *protocol.Answer {
 	a.Known, a.Hosts, a.Office = true, ds.Hosts(t), d.OfficeTerm() != 0
 	a.Settings = protocol.Settings{Shards: t.Shards, Role: t.Role, Capacity: ds.cfg.Capacity, ShardOf: t.ShardOf, Keeps: t.Keeps, Messages: t.Messages}
 	a.Buffered = uint64(d.endpoint.Buffered())
-	a.Lives = q.HasShard && q.Entity != "" && d.endpoint.Lives(q.Shard, q.Entity)
+	if q.Search {
+		a.Entities = d.searchEntities(q.Entity)
+		return a
+	}
+	if q.HasShard && q.Entity != "" {
+		a.Entities = d.describeEntity(q.Shard, q.Entity)
+		a.Lives = a.Entities != nil
+	}
 	for i := range t.Shards {
 		shard := strategy.ShardID(i)
 		if q.HasShard && shard != q.Shard {
@@ -129,4 +143,43 @@ func (ds *Drivers) Answer(q *protocol.Query) *protocol.Answer {
 		}
 	}
 	return a
+}
+
+// describeEntity returns the state of an entity's instance here, nil if there is none.
+func (d *TypeDriver) describeEntity(shard strategy.ShardID, id string) []protocol.EntityState {
+	e, ok := d.endpoint.Describe(shard, id)
+	if !ok {
+		return nil
+	}
+	return d.addStateBytes([]protocol.EntityState{e})
+}
+
+// searchEntities returns the states of the instances here whose id contains text, sorted by
+// id: the first EntitiesMax of them.
+func (d *TypeDriver) searchEntities(text string) (found []protocol.EntityState) {
+	for i := range d.typ.Shards {
+		found = append(found, d.endpoint.Search(strategy.ShardID(i), text, protocol.EntitiesMax)...)
+		if len(found) > 2*protocol.EntitiesMax {
+			found = firstByID(found)
+		}
+	}
+	return d.addStateBytes(firstByID(found))
+}
+
+func firstByID(found []protocol.EntityState) []protocol.EntityState {
+	slices.SortFunc(found, func(a, b protocol.EntityState) int { return cmp.Compare(a.ID, b.ID) })
+	return found[:min(len(found), protocol.EntitiesMax)]
+}
+
+// addStateBytes sets the sizes of replicated states.
+func (d *TypeDriver) addStateBytes(all []protocol.EntityState) []protocol.EntityState {
+	states := d.States()
+	if states == nil {
+		return all
+	}
+	for i := range all {
+		e := &all[i]
+		e.StateBytes = uint64(states.StateSize(e.Shard, d.endpoint.HostedUnder(e.Shard), e.ID))
+	}
+	return all
 }

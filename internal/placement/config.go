@@ -50,6 +50,9 @@ type Config struct {
 	// Yield asks the leader to decide between this node and one that does not respond; nil
 	// never asks.
 	Yield func(subject gossip.NodeID)
+	// Figures returns the figures of this node for other members, encoded, at most
+	// protocol.FiguresBytesMax bytes. It is called from any goroutine; nil has none.
+	Figures func() []byte
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Strict makes a single node show mistakes in the code of entities, at some cost: set

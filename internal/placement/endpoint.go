@@ -74,8 +74,10 @@ type Shards interface {
 	// Population returns the number of a shard's entities here, ShardCount that of shards.
 	Population(shard strategy.ShardID) int
 	ShardCount() int
-	// Lives reports whether an entity has an instance here.
-	Lives(shard strategy.ShardID, id string) bool
+	// Describe returns the state of an entity's instance here, if there is one; Search those
+	// of the first instances of a shard whose id contains a text.
+	Describe(shard strategy.ShardID, id string) (activation.EntityState, bool)
+	Search(shard strategy.ShardID, text string, most int) []activation.EntityState
 }
 
 // Counters count events of one type, for the life of the process.

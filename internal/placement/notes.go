@@ -12,6 +12,9 @@ func (d *TypeDriver) noteTrace(t traceLine) {
 	t.at = time.Now()
 	d.noteTerm(&t)
 	d.trace.addLine(t)
+	if t.coordinator {
+		d.moves.addLine(&t)
+	}
 	d.noteSettings(&t)
 	switch t.kind {
 	case region.TraceStaleTerm, region.TraceStaleToken:

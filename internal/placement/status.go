@@ -29,6 +29,10 @@ type TypeStatus struct {
 	// Term is the term of the newest coordinator that this node has had a message from.
 	Term   gossip.Epoch
 	Shards []ShardStatus
+	// Moves are the newest moves by the coordinator of this node, Open the shards of which it
+	// waits to run at their new homes.
+	Moves []Moves
+	Open  []strategy.ShardID
 }
 
 // ShardStatus is one shard as this node sees it.
@@ -118,6 +122,7 @@ func (d *TypeDriver) typeStatus() TypeStatus {
 		Coordinator: gossip.NodeID(r.elected.Load()),
 	}
 	t.Coordinating = t.Coordinator == d.all.cfg.Self.ID
+	t.Moves, t.Open = d.moves.listMoves(), d.moves.listOpen()
 	t.Shards = make([]ShardStatus, d.typ.Shards)
 	for i := range t.Shards {
 		s := &t.Shards[i]

@@ -29,6 +29,7 @@ type TypeDriver struct {
 	inbox    *driver.Driver[any]
 	ended    chan struct{}
 	trace    *traceRing
+	moves    moveLog
 
 	// transfers moves the states of shards in handoffs.
 	transfers *statetransfer.Type

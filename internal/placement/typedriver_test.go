@@ -114,7 +114,11 @@ func (e *idleEndpoint) ShardCount() int {
 	return len(e.hosted)
 }
 
-func (e *idleEndpoint) Lives(strategy.ShardID, string) bool { return false }
+func (e *idleEndpoint) Describe(strategy.ShardID, string) (s activation.EntityState, ok bool) {
+	return s, ok
+}
+
+func (e *idleEndpoint) Search(strategy.ShardID, string, int) []activation.EntityState { return nil }
 
 // hostType makes a node of role "back" host a type of four shards in a view of its own.
 func hostType(t *testing.T) (ds *Drivers, d *TypeDriver, e *idleEndpoint, s *recordStore, c *Counters) {

@@ -75,6 +75,12 @@ func (r *Replicator) Load(shard strategy.ShardID, token protocol.Token, id strin
 	return state, true
 }
 
+// StateSize returns the size of an entity's newest state, 0 if there is none.
+func (r *Replicator) StateSize(shard strategy.ShardID, token protocol.Token, id string) int {
+	state, _ := r.table.loadState(shard, token, id)
+	return len(state)
+}
+
 // Keep takes an entity's state after a message. It implements activation.Keeper.
 func (r *Replicator) Keep(shard strategy.ShardID, token protocol.Token, id string, state []byte, until time.Time, done func(error)) error {
 	if done == nil {

@@ -112,6 +112,8 @@ func (m *Query) codeFields(c *wire.Coder) {
 	codeShard(&m.Shard, c)
 	c.Bool(&m.HasShard)
 	c.String("entity", &m.Entity, EntityMax)
+	c.Bool(&m.Search)
+	c.Bool(&m.Figures)
 }
 
 func (m *Answer) codeFields(c *wire.Coder) {
@@ -128,6 +130,17 @@ func (m *Answer) codeFields(c *wire.Coder) {
 	if c.Reading() {
 		m.Events = newest
 	}
+	wire.Slice(c, "entities", &m.Entities, EntitiesMax, (*EntityState).codeFields)
+	c.String("figures", &m.Figures, FiguresBytesMax)
+}
+
+func (e *EntityState) codeFields(c *wire.Coder) {
+	codeShard(&e.Shard, c)
+	c.String("entity", &e.ID, EntityMax)
+	wire.Uvarint(c, &e.Age)
+	wire.Uvarint(c, &e.Waiting)
+	c.Bool(&e.Running)
+	wire.Uvarint(c, &e.StateBytes)
 }
 
 func (s *Settings) codeFields(c *wire.Coder) {

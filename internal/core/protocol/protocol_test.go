@@ -37,15 +37,16 @@ func samples() []Message {
 		&CensusRequest{h, "backend"},
 		&Declined{h, true, false}, &Declined{h, true, true},
 		&Drained{h, 17},
-		&Query{h, 3, 5, true, "ada"},
-		&Answer{h, 3, true, true, true, s, 7, true, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}}},
+		&Query{h, 3, 5, true, "ada", true, true},
+		&Answer{h, 3, true, true, true, s, 7, true, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}},
+			[]EntityState{{5, "ada", 61, 3, true, 512}}, `{"name": "a"}`},
 	}
 }
 
 func TestEveryMessageSurvivesTheWire(t *testing.T) { wiretest.Check(t, &messages, samples()) }
 
 func TestTheWireIsAsItWas(t *testing.T) {
-	wiretest.Golden(t, &messages, samples(), "747fcef088f536e2")
+	wiretest.Golden(t, &messages, samples(), "ea83e361b97bdec8")
 }
 
 func FuzzDecode(f *testing.F) { wiretest.Fuzz(f, &messages, samples(), nil) }
@@ -147,7 +148,11 @@ func TestTheLargestMessageFitsAFrame(t *testing.T) {
 	for range EventsMax + 5 {
 		history.Events = append(history.Events, Event{Token: Token{Term: 1 << 63, Seq: 1 << 40}, Kind: text, Detail: text})
 	}
-	for _, m := range []*Answer{stats, history} {
+	found := &Answer{Figures: strings.Repeat("x", FiguresBytesMax)}
+	for range EntitiesMax {
+		found.Entities = append(found.Entities, EntityState{ShardsMax - 1, strings.Repeat("x", EntityMax), 1 << 62, 1 << 62, true, 1 << 62})
+	}
+	for _, m := range []*Answer{stats, history, found} {
 		if n := len(Append(nil, m)); n > 1<<20 {
 			t.Errorf("an answer of %d shards and %d events has %d bytes", len(m.Shards), len(m.Events), n)
 		}

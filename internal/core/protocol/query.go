@@ -21,10 +21,19 @@ type Query struct {
 	HasShard bool
 	// Entity, if it is not empty, is an id of that shard: does its instance live?
 	Entity string
+	// Search asks for live entities of all shards whose id contains Entity.
+	Search bool
+	// Figures asks for the figures of the node itself. Type is "" then.
+	Figures bool
 }
 
-// EntityMax bounds Query.Entity, in bytes.
-const EntityMax = 1 << 12
+// EntityMax bounds Query.Entity, in bytes. EntitiesMax bounds the entities of one Answer,
+// FiguresBytesMax its figures.
+const (
+	EntityMax       = 1 << 12
+	EntitiesMax     = 100
+	FiguresBytesMax = 1 << 19
+)
 
 // Answer answers a Query.
 type Answer struct {
@@ -44,6 +53,25 @@ type Answer struct {
 	Shards []ShardLoad
 	// Events are the newest about the shard asked for, oldest first.
 	Events []Event
+	// Entities holds the entity asked for, if it lives there, or the entities that a search
+	// found, sorted by id: the first of them, if there are more.
+	Entities []EntityState
+	// Figures are the figures of the node, encoded by its owner, empty if there are none.
+	Figures string
+}
+
+// EntityState describes an instance on its node.
+type EntityState struct {
+	Shard ShardID
+	ID    string
+	// Age is how long the instance has existed, in seconds.
+	Age uint64
+	// Waiting counts the messages that it has not begun to handle.
+	Waiting uint64
+	// Running is false for an instance at rest.
+	Running bool
+	// StateBytes is the size of its replicated state, 0 without one.
+	StateBytes uint64
 }
 
 // ShardLoad is a shard that runs on a node.

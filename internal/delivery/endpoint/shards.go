@@ -26,6 +26,10 @@ type Shard interface {
 type hosting interface {
 	// ShardAt returns a shard, nil if it does not run here.
 	ShardAt(shard strategy.ShardID) Shard
+	// Describe returns the state of an entity's instance, if there is one; Search those of
+	// the first instances of a shard whose id contains a text.
+	Describe(shard strategy.ShardID, id string) (activation.EntityState, bool)
+	Search(shard strategy.ShardID, text string, most int) []activation.EntityState
 	BeginShard(shard strategy.ShardID, token protocol.Token, states map[string][]byte) error
 	StopShard(shard strategy.ShardID, token protocol.Token, within time.Duration, keep bool, done func(activation.Stopped))
 	Abandon()
@@ -132,6 +136,22 @@ func (e *Endpoint) Population(shard strategy.ShardID) int {
 func (e *Endpoint) Lives(shard strategy.ShardID, id string) bool {
 	s := e.ShardAt(shard)
 	return s != nil && s.Lives(id)
+}
+
+// Describe returns the state of an entity's instance here, if there is one.
+func (e *Endpoint) Describe(shard strategy.ShardID, id string) (state activation.EntityState, ok bool) {
+	if h := e.rim.hosting(); h != nil {
+		state, ok = h.Describe(shard, id)
+	}
+	return state, ok
+}
+
+// Search returns the states of the first instances of a shard whose id contains text.
+func (e *Endpoint) Search(shard strategy.ShardID, text string, most int) []activation.EntityState {
+	if h := e.rim.hosting(); h != nil {
+		return h.Search(shard, text, most)
+	}
+	return nil
 }
 
 // Hosts reports whether this node runs shards of the type.

@@ -62,6 +62,22 @@ type hosted[C, Req, Resp any] struct {
 	*activation.Host[C, Req, Resp]
 }
 
+// Describe implements hosting.
+func (h hosted[C, Req, Resp]) Describe(shard strategy.ShardID, id string) (state activation.EntityState, ok bool) {
+	if s := h.Shard(shard); s != nil {
+		state, ok = activation.Describe(s, id)
+	}
+	return state, ok
+}
+
+// Search implements hosting.
+func (h hosted[C, Req, Resp]) Search(shard strategy.ShardID, text string, most int) []activation.EntityState {
+	if s := h.Shard(shard); s != nil {
+		return activation.Search(s, text, most)
+	}
+	return nil
+}
+
 // ShardAt returns a shard, nil if it does not run here.
 func (h hosted[C, Req, Resp]) ShardAt(shard strategy.ShardID) Shard {
 	if s := h.Shard(shard); s != nil {

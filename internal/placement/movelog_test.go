@@ -1,0 +1,96 @@
+package placement
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// playMoves adds lines to a log: kind, shard and node, at a millisecond.
+type moveLine struct {
+	ms    int
+	kind  string
+	shard strategy.ShardID
+	node  gossip.NodeID
+}
+
+func playMoves(lines ...moveLine) *moveLog {
+	l := &moveLog{}
+	for _, x := range lines {
+		t := traceLine{at: atMillis(x.ms), coordinator: true, kind: x.kind, shard: x.shard, hasShard: true, node: x.node}
+		if x.kind == coordinator.TraceFreed {
+			t.detail = "its home left the view"
+		}
+		l.addLine(&t)
+	}
+	return l
+}
+
+func atMillis(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+
+func TestMovesAfterACrash(t *testing.T) {
+	l := playMoves(
+		moveLine{10, coordinator.TraceFreed, 1, 7}, moveLine{10, coordinator.TraceFreed, 2, 7},
+		moveLine{11, coordinator.TraceChosen, 1, 8}, moveLine{12, coordinator.TraceChosen, 2, 9},
+		moveLine{15, coordinator.TraceWritten, 1, 8}, moveLine{16, coordinator.TraceWritten, 2, 9},
+		moveLine{17, coordinator.TraceHosted, 1, 8},
+	)
+	want := Moves{From: 7, Why: "its home left the view", Shards: 2, Hosted: 1, Began: atMillis(10), Chosen: atMillis(12), Written: atMillis(16), Done: atMillis(17)}
+	if got := l.listMoves(); len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if open := l.listOpen(); !slices.Equal(open, []strategy.ShardID{2}) {
+		t.Errorf("%v are on their way, want 2", open)
+	}
+}
+
+func TestMovesByReason(t *testing.T) {
+	l := playMoves(
+		moveLine{0, coordinator.TraceOffice, 0, 1},
+		moveLine{40, coordinator.TraceChosen, 1, 8}, // after the takeover
+		moveLine{60, coordinator.TraceHosted, 1, 8},
+		moveLine{9000, coordinator.TraceChosen, 2, 8}, // by its first message
+		moveLine{9001, coordinator.TraceHosted, 2, 8},
+		moveLine{9002, coordinator.TraceMove, 1, 9}, // rebalancing
+		moveLine{9002, coordinator.TraceHandOff, 1, 8},
+		moveLine{9003, coordinator.TraceMove, 2, 9},
+		moveLine{9004, coordinator.TraceCancel, 2, 9},
+		moveLine{9005, coordinator.TraceChosen, 1, 9},
+		moveLine{9006, coordinator.TraceHosted, 1, 9},
+		moveLine{20000, coordinator.TraceFreed, 2, 8}, // an event of its own, much later
+	)
+	got := l.listMoves()
+	why := []string{WhyTakeover, WhyFirst, WhyRebalanced, "its home left the view"}
+	if len(got) != len(why) {
+		t.Fatalf("%+v, want one each of %q", got, why)
+	}
+	for i, g := range got {
+		if g.Why != why[i] || g.Shards != 1 {
+			t.Errorf("%+v, want one shard, since %q", g, why[i])
+		}
+	}
+	if got[0].Began != atMillis(0) {
+		t.Errorf("a takeover began at %v, not with the office", got[0].Began)
+	}
+	if got[2].From != 8 || got[2].Hosted != 1 {
+		t.Errorf("%+v, want one shard of node 8", got[2])
+	}
+}
+
+func TestMovesAreBounded(t *testing.T) {
+	l := &moveLog{}
+	for i := range 100 {
+		l.addLine(&traceLine{at: atMillis(i * 10000), kind: coordinator.TraceFreed, shard: strategy.ShardID(i % 4), node: gossip.NodeID(i)})
+	}
+	if got := l.listMoves(); len(got) > movesMax || got[len(got)-1].From != 99 {
+		t.Errorf("%d moves, the last %+v", len(got), got[len(got)-1])
+	}
+	l.addLine(&traceLine{kind: coordinator.TraceOfficeLeft})
+	if open := l.listOpen(); len(open) > 0 {
+		t.Errorf("%v are on their way at a former coordinator", open)
+	}
+}
