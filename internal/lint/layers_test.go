@@ -49,11 +49,12 @@ var layers = []struct {
 	{"internal/statetransfer", []string{"internal/core/protocol", "internal/activation", "internal/core/mover", "internal/core/region", "internal/clock", "internal/delivery/frames", "internal/transport", "gossip", "sharding/strategy"}},
 	{"internal/statecopy", []string{"internal/failure", "internal/delivery/frames", "internal/core/standby", "internal/core/protocol", "internal/activation", "internal/transport", "gossip", "sharding/strategy", "internal/clock", "internal/driver", "internal/loglimit"}},
 	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/transport", "internal/clock", "internal/figures", "internal/membership"}},
+	{"dashboard", []string{".", "gossip", "sharding", "internal/door", "internal/figures"}},
 	{"peeragetest", []string{".", "gossip", "sharding"}},
 	{"internal/invariant", []string{"gossip", "internal/core/protocol", "internal/clock"}},
 	{"internal/sim", []string{"internal", "crdt", "gossip", "replicator",
 		"sharding/strategy"}},
-	{"internal/harness", []string{"internal/harness", ".", "sharding", "ddata", "replicator", "gossip", "internal/clock", "internal/history"}},
+	{"internal/harness", []string{"internal/harness", ".", "dashboard", "sharding", "ddata", "replicator", "gossip", "internal/clock", "internal/history"}},
 	{".", []string{"sharding", "ddata", "internal/membership", "internal/transport", "internal/replica", "internal/operation", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/figures", "internal/door", "internal/placement"}},
 }
 

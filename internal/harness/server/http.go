@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/dashboard"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/sharding"
@@ -31,6 +33,7 @@ type api struct {
 	node     *peerage.Node
 	counters *sharding.Region[load.Add, load.Total]
 	registry *prometheus.Registry
+	log      *slog.Logger
 	// external is set if the shards of the counters go where they are placed.
 	external bool
 }
@@ -43,6 +46,7 @@ func (a *api) handler() http.Handler {
 	mux.HandleFunc("POST /drain", a.handleDrain)
 	mux.HandleFunc("POST /place", a.handlePlace)
 	mux.Handle("GET /data/", http.StripPrefix("/data", a.node.DataHandler()))
+	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", dashboard.Handler(a.node, dashboard.Options{Logger: a.log})))
 	mux.Handle("/", a.node.Handler()) // healthz, readyz, status
 	return mux
 }
