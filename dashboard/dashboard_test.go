@@ -217,6 +217,31 @@ func TestAFailoverIsBrokenDown(t *testing.T) {
 	}
 }
 
+// A poll that began before a removal does not make the page forget the member, and the time
+// of the loss is read from the links afterwards.
+func TestALatePollForgetsNoRemoval(t *testing.T) {
+	f := invent(3, 1, 9)
+	h := newHub(f, Options{})
+	gone := f.cluster.View.Members[2]
+	h.onEvent(gossip.MemberRemoved{Member: gone, Cause: gossip.CauseDead})
+	h.model.gone[0].at = epoch
+	if s := f.poll(t, h); len(s.Members) != 3 {
+		t.Errorf("%d members by the old view", len(s.Members))
+	}
+	f.cluster.View = &gossip.View{Epoch: 8, Members: f.cluster.View.Members[:2]}
+	f.cluster.Nodes = f.cluster.Nodes[:2]
+	f.cluster.At = epoch.Add(time.Second)
+	f.cluster.Nodes[0].Links = []figures.Link{{Node: gone.ID, DownSeconds: 1.02}}
+	f.cluster.Nodes[0].Types[0].Moves = []figures.Moves{
+		{Why: whyTakeover, Shards: 9, Began: epoch.Add(-5 * time.Second), ChosenMillis: 3000}, // before the crash
+		{From: gone.ID, Shards: 3, Hosted: 3, Began: epoch, ChosenMillis: 1, WrittenMillis: 2, DoneMillis: 3},
+	}
+	s := f.poll(t, h)
+	if len(s.Members) != 3 || s.Members[2].Gone != "crashed" || s.Fail == nil || s.Fail.Shards != 3 || s.Fail.Total < 22.9 || s.Fail.Total > 23.1 {
+		t.Errorf("%+v, %+v; want 20 ms until it was removed, and 3 ms for three shards", s.Members, s.Fail)
+	}
+}
+
 // A shard whose home has changed is marked for a while.
 func TestMovedShardsAreMarked(t *testing.T) {
 	f := invent(2, 1, 4)

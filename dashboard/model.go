@@ -205,6 +205,20 @@ type departed struct {
 	lost time.Duration
 }
 
+// measureLoss sets lost from the links of the collecting node, which are read after the
+// removal: a connection is often lost and its peer removed between two polls.
+func (d *departed) measureLoss(c *figures.Cluster) {
+	if d.lost > 0 {
+		return
+	}
+	for _, l := range c.Nodes[0].Links {
+		if l.Node == d.ID {
+			lostAt := c.At.Add(-time.Duration(l.DownSeconds * float64(time.Second)))
+			d.lost = max(0, d.at.Sub(lostAt))
+		}
+	}
+}
+
 func newModel() *model {
 	return &model{
 		before: map[gossip.NodeID]figures.Node{}, colors: map[gossip.NodeID]int{}, homes: map[string][]gossip.NodeID{},
@@ -276,10 +290,14 @@ func (m *model) addMembers(s *shown, c *figures.Cluster, nodes map[gossip.NodeID
 		m.rows[id], present[id] = i, true
 		s.Members = append(s.Members, m.memberRow(&members[i], c, nodes[id], span))
 	}
-	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return present[d.ID] || c.At.Sub(d.at) > goneFor })
+	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return c.At.Sub(d.at) > goneFor })
 	m.gone = m.gone[max(0, len(m.gone)-goneMax):]
 	for i := range m.gone {
 		d := &m.gone[i]
+		if present[d.ID] {
+			continue // the poll began before it was removed
+		}
+		d.measureLoss(c)
 		present[d.ID] = true
 		s.Members = append(s.Members, memberRow{ID: d.ID, Name: d.Name, Addr: d.Addr, Color: m.colorOf(d.ID), Gone: d.why, GoneAt: d.at, Lease: -1})
 	}
@@ -646,8 +664,9 @@ func (m *model) describeFailover(c *figures.Cluster) *failover {
 	for i := range c.Nodes {
 		for _, t := range c.Nodes[i].Types {
 			for _, g := range t.Moves {
-				near := g.Began.Sub(d.at).Abs() < 10*time.Second
-				if g.From != d.ID && (g.From != 0 || !near || g.Why == whyFirst) {
+				after := g.Began.Sub(d.at)
+				takeover := g.Why == whyTakeover && after > -time.Second && after < 10*time.Second
+				if g.From != d.ID && !takeover {
 					continue
 				}
 				f.Types, f.Shards, f.Hosted = f.Types+1, f.Shards+g.Shards, f.Hosted+g.Hosted
@@ -673,8 +692,8 @@ func (m *model) describeFailover(c *figures.Cluster) *failover {
 }
 
 const (
-	whyLeft  = "left"
-	whyFirst = "placed first" // placement.WhyFirst
+	whyLeft     = "left"
+	whyTakeover = "a new coordinator placed them" // placement.WhyTakeover
 )
 
 // judge says how the cluster is, in one line, and lists all that is wrong.

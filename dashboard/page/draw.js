@@ -169,7 +169,7 @@ function drawMap(s, ui) {
   put("map",
     shownRows.map(([m, cells]) => mapRow(m.name, cells)),
     other.lost.length ? mapRow("no answer", other.lost) : null,
-    other.none.length ? mapRow(placed ? "no home" : "unplaced", other.none) : null,
+    other.none.length ? mapRow("unplaced", other.none) : null,
     map.total && !placed ? el("div", { class: "empty" }, "No shard has a home yet: the first message to an entity gives its shard one.") : null);
 }
 
