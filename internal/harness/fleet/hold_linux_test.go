@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,19 +19,16 @@ func TestAHeldProcessStandsStill(t *testing.T) {
 	if err := p.Hold(); err != nil {
 		t.Fatal(err)
 	}
-	// A stopped process does not see that its input closes; after Release it does.
-	p.stdin.Close()
-	for stat := fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid); ; {
-		line, err := os.ReadFile(stat)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(line), ") T ") {
-			break
-		}
+	// The signal stops one thread after the other. Only then does nothing notice that the
+	// input closes; after Release, the process does.
+	for !allStopped(t, p.cmd.Process.Pid) {
 		if err := harness.Pause(t.Context(), time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
+	}
+	p.stdin.Close()
+	if !allStopped(t, p.cmd.Process.Pid) {
+		t.Error("a held process runs on")
 	}
 	if p.waitedFor() {
 		t.Error("a held process has ended")
@@ -41,4 +39,20 @@ func TestAHeldProcessStandsStill(t *testing.T) {
 	if err := p.Finish(); err != nil {
 		t.Error(err)
 	}
+}
+
+// allStopped reports whether every thread of a process stands still.
+func allStopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("process %d has no threads: %v", pid, err)
+	}
+	for _, stat := range threads {
+		line, err := os.ReadFile(stat)
+		if err != nil || !strings.Contains(string(line), ") T ") {
+			return false // it runs, or has just ended
+		}
+	}
+	return true
 }
