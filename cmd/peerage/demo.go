@@ -39,6 +39,7 @@ func (p *program) demoCommand() *cobra.Command {
 	flags.DurationVar(&cfg.Between, "between", 2*time.Second, "time after each kill")
 	flags.BoolVar(&cfg.AtOnce, "at-once", false, "kill all but one at the same instant, not one after another")
 	flags.BoolVar(&cfg.Enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound (300 ms, 500 ms for an emergency takeover)")
+	flags.BoolVar(&cfg.Open, "open", false, "let the last process serve its dashboard until Ctrl-C, then check the records")
 	flags.BoolVar(&keep, "keep", false, "keep the recorded histories and print their directory")
 	return cmd
 }
@@ -50,6 +51,9 @@ func (p *program) runDemo(cfg demo.Config, keep bool) error {
 	cfg.Command = startedAs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if cfg.Open {
+		return p.demoIn(ctx, cfg, keep)
+	}
 	// However the run hangs, it ends within a minute.
 	ctx, cancel := context.WithTimeoutCause(ctx, demoMost, fmt.Errorf("it takes longer than %v; this machine may be too busy: try --nodes 3 --every 50ms", demoMost))
 	defer cancel()

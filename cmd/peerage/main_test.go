@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -30,12 +35,47 @@ func TestDemoOnRealProcesses(t *testing.T) {
 			if code != exitOK {
 				t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 			}
-			for _, want := range []string{"PASS", "no counter ever lived twice", "Counters that lived twice      0, in ", "16 of 16 counters", "counters answered again", "Akka and Pekko", "demo"} {
+			for _, want := range []string{"PASS", "no counter ever lived twice", "Counters that lived twice      0, in ", "16 of 16 counters", "counters answered again", "Akka and Pekko", "demo", "watch it in a browser: http://127.0.0.1:"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("the verdict does not say %q:\n%s", want, out.String())
 				}
 			}
 		})
+	}
+}
+
+// With --open, the last process serves its dashboard until Ctrl-C; then the records are judged.
+func TestAnOpenDemoServesItsDashboard(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "--open", "--nodes", "3", "--at-once", "--warm-up", "300ms", "--between", "400ms", "--counters", "16", "--shards", "16")
+	var out bytes.Buffer
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(io.TeeReader(pipe, &out))
+	opened := false
+	for lines.Scan() {
+		if opened || !strings.Contains(lines.Text(), "Ctrl-C ends the demo") {
+			continue
+		}
+		opened = true
+		page := regexp.MustCompile(`http://[^;]+`).FindString(lines.Text())
+		got, err := http.Get(page)
+		if err != nil || got.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v, %v", page, got, err)
+		}
+		if err == nil {
+			got.Body.Close()
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil || !opened || !strings.Contains(out.String(), "PASS in ") {
+		t.Errorf("opened %v, ended with %v:\n%s", opened, err, out.String())
 	}
 }
 

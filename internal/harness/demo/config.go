@@ -18,6 +18,8 @@ type Config struct {
 	Between  time.Duration
 	AtOnce   bool
 	Enforce  bool
+	// Open keeps the last process serving its dashboard until the context ends.
+	Open bool
 	// Command is how this program was started, for the commands to try next.
 	Command string
 }

@@ -33,6 +33,10 @@ func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, 
 		return nil, err
 	}
 	survivor, took := c.survivor(), time.Since(show.began)
+	if cfg.Open {
+		show.event("process %s goes on, at %s; Ctrl-C ends the demo", survivor.Name, dashboardOf(survivor))
+		<-ctx.Done()
+	}
 	show.event("reading the records of all %s processes", inWords(cfg.Nodes))
 	c.stopNodes()
 	v, err := c.verdict(kills, survivor)
@@ -50,6 +54,8 @@ func (c *cluster) playStory(ctx context.Context, show *show) ([]kill, error) {
 		return nil, err
 	}
 	show.event("%s processes are one cluster; %s leads it", inWords(c.cfg.Nodes), c.nodes[0].Name)
+	last, _ := c.nodes[c.cfg.Nodes-1].Snapshot()
+	show.event("watch it in a browser: %s", dashboardOf(last))
 	if err := show.waitFor(ctx, "killing "+strings.Join(c.victims(c.cfg.Nodes), ", "), c.cfg.WarmUp); err != nil {
 		return nil, err
 	}
@@ -106,6 +112,9 @@ func (c *cluster) tellFailover(ctx context.Context, show *show, k kill) error {
 	}
 	return nil
 }
+
+// dashboardOf returns where a process serves the page of the whole cluster.
+func dashboardOf(r harness.Report) string { return "http://" + r.HTTP + "/dashboard/" }
 
 // inWords writes a small number as a word.
 func inWords(n int) string {
