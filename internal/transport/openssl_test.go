@@ -20,7 +20,7 @@ func TestOpensslLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```sh\n(.*?)```").FindSubmatch(page)
+	block := regexp.MustCompile("(?s)```sh\n(openssl .*?)```").FindSubmatch(page)
 	if block == nil {
 		t.Fatal("the page has no lines to run")
 	}
