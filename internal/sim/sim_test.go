@@ -290,3 +290,12 @@ func TestACensusResumesWhatItsRecordsName(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// A read begins at a node that joins, while the last voter of its role leaves: a view without a
+// voter follows. Before, the read had all answers that it needed in that view, and returned what
+// the node held when it later completed, without a word that another voter had acknowledged.
+func TestAReadNeedsVoters(t *testing.T) {
+	if r := Run(Config{Seed: 360_148}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

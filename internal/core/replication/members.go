@@ -245,9 +245,10 @@ func (q quorum) countMembers(have func(gossip.NodeID) bool) int {
 func majorityOf(n int) int { return n/2 + 1 }
 
 // jointQuorums returns the quorums of a request at level: over the current voters, and
-// over the present members of the kept sets of former ones.
+// over the present members of the kept sets of former ones. In a view without voters of the
+// role, no request is complete: its answers would meet those of no other view.
 func jointQuorums(level replicator.Level, voters []gossip.NodeID, former []kept, present func(gossip.NodeID) bool) []quorum {
-	out := []quorum{{members: voters, need: level.Need(len(voters))}}
+	out := []quorum{{members: voters, need: max(level.Need(len(voters)), 1)}}
 	if !level.Joint() {
 		return out
 	}

@@ -54,11 +54,16 @@ func TestJointQuorums(t *testing.T) {
 		{"all of a set: one is missing", ids(1, 2, 3, 4, 5), []kept{{members: ids(1, 2, 3, 6), all: true}}, ids(1, 2, 3, 4, 5), ids(2, 3, 4, 5), false},
 		{"all of a set: all that are left", ids(1, 2, 3, 4, 5), []kept{{members: ids(1, 2, 3, 6), all: true}}, ids(1, 2, 3, 4, 5), ids(1, 2, 3), true},
 		{"a member that only joins does not count", ids(1, 2), sets(ids(1)), ids(1, 2, 3), ids(1, 3), false},
+		{"no voters", nil, nil, ids(1, 2), ids(1, 2), false},
+		{"no voters, and a former set", nil, sets(ids(1)), ids(1, 2), ids(1, 2), false},
 	} {
 		qs := jointQuorums(majority, c.voters, c.former, among(c.present...))
 		if got := allMet(qs, among(c.have...)); got != c.met {
 			t.Errorf("%s: met %t, want %t", c.name, got, c.met)
 		}
+	}
+	if allMet(jointQuorums(replicator.All, nil, nil, among(1)), among(1)) {
+		t.Error("all of no voters have answered")
 	}
 	if qs := jointQuorums(replicator.All, ids(1, 2), sets(ids(1, 2, 3)), among(1, 2, 3)); len(qs) != 1 {
 		t.Error("only majorities are joint")
