@@ -268,6 +268,9 @@ func TestFreeAddrsDiffer(t *testing.T) {
 			t.Fatalf("%s is not free: %v", a, err)
 		}
 		defer l.Close()
+		if port := l.Addr().(*net.TCPAddr).Port; port >= 32768 {
+			t.Errorf("%s may be taken by an outgoing connection", a)
+		}
 	}
 	if _, err := FreeAddrs("192.0.2.1"); err == nil {
 		t.Error("an address of another host is free")

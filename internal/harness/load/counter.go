@@ -43,6 +43,8 @@ type Counter struct {
 	History *history.Writer // nil without --history
 	// StateBytes is the least size of its state.
 	StateBytes int
+	// forgotten is what a counter with the defect LostAdd has acknowledged and dropped.
+	forgotten uint64
 }
 
 // Handle raises the counter. It writes its record before the answer leaves.
@@ -68,14 +70,15 @@ func (c *Counter) add(token sharding.Token, req Add) Total {
 	r.Op, r.Value, r.End = history.Handled, c.sum, c.Clock.Now()
 	c.record(r)
 	t := Total{Total: c.sum, Node: c.Name, Term: token.Term.String(), Seq: token.Seq}
-	if defect.Active() == defect.LostAdd && defect.Every(c.sum, lostEvery) {
+	if defect.Active() == defect.LostAdd && defect.Every(c.sum+c.forgotten, lostEvery) {
 		c.sum -= req.N
+		c.forgotten += req.N
 	}
 	return t
 }
 
-// lostEvery is one in how many additions a counter with the defect forgets.
-const lostEvery = 50
+// lostEvery is one in how many additions a counter with the defect LostAdd drops.
+const lostEvery = 5
 
 // Snapshot gives the number to the next home.
 func (c *Counter) Snapshot(*sharding.Context) ([]byte, error) {
