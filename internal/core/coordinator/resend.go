@@ -55,7 +55,8 @@ func (t *table) noteFailedStart(id protocol.ShardID) {
 	t.traceShard(TraceStartFailed, id, s.home, s.token, fmt.Sprintf("%d times in a row; the shard is placed again in %v", s.failed, wait))
 }
 
-// delaysStart reports whether a shard must wait before it is placed again.
+// delaysStart reports whether a shard must wait before it is placed again. If so, it also has
+// the table look again when the wait is over.
 func (t *table) delaysStart(s *shard) bool {
 	if s.retryAt == 0 || !t.now.Before(s.retryAt) {
 		return false

@@ -45,12 +45,6 @@ func (h *heldAt) wasFor(r protocol.Record) bool {
 //     among them (passedOn).
 func (cn *census) resumeMoves() {
 	cn.holdRecorded()
-	for i := range cn.held {
-		h := &cn.held[i]
-		if r := cn.stored[h.Shard]; h.wasFor(r) {
-			h.node = r.Home
-		}
-	}
 	held := slices.DeleteFunc(cn.held, func(h heldAt) bool { return !cn.newestState(&h) || cn.passedOn(&h) })
 	slices.SortStableFunc(held, func(a, b heldAt) int {
 		if a.Token != b.Token {
@@ -74,14 +68,21 @@ func (cn *census) resumeMoves() {
 	}
 }
 
-// holdRecorded notes the states that allocations on record were to take and that no report
-// names. The new home may have reported before the state came, and the former one may have left,
-// or have released the state, before it reported. The new home takes that state only if it
-// waits there; else the shard starts there as anywhere.
+// holdRecorded assigns the states that allocations on record were to take to their homes, also
+// those that no report names. The new home may have reported before the state came, and the
+// former one may have left, or have released the state, before it reported. The new home takes
+// that state only if it waits there; else the shard starts there as anywhere.
 func (cn *census) holdRecorded() {
+	named := make(map[protocol.ShardID]bool)
+	for i := range cn.held {
+		h := &cn.held[i]
+		if r := cn.stored[h.Shard]; h.wasFor(r) {
+			h.node, named[h.Shard] = r.Home, true
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(cn.stored)) {
 		r := cn.stored[id]
-		if r.From == 0 || slices.ContainsFunc(cn.held, func(h heldAt) bool { return h.Shard == id && h.wasFor(r) }) {
+		if r.From == 0 || named[id] || cn.table.shards[id].phase != free {
 			continue
 		}
 		cn.held = append(cn.held, heldAt{r.Home, protocol.Held{Shard: id, Token: r.Ended, From: r.From, To: r.Home, Term: r.Token.Term}})
