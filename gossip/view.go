@@ -308,9 +308,9 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 type Contest struct {
 	Cluster uint64  `json:"cluster,string"`
 	Verdict Verdict `json:"verdict"`
-	// Generation is the highest that the other cluster can reach without new members, by its
-	// own account when this one decided to stand over it; 0 before. This cluster opens a higher one when the contest
-	// ends, and so does a takeover by any member that holds the view.
+	// Generation is the highest that the other cluster can reach without new members, as its
+	// offer said when this cluster decided to stand over it; 0 before. This cluster opens a
+	// higher one when the contest ends, and so does a takeover by any member that holds the view.
 	Generation uint32 `json:"generation"`
 	// Nodes are some of the other cluster's members, with id, name and address only.
 	Nodes []Node `json:"nodes"`

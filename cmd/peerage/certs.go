@@ -23,8 +23,8 @@ of a cluster, and for its operator:
   peerage status --config d/admin.yaml
 
 For machines of their own: --nodes a=10.0.0.1,b=10.0.0.2,c=10.0.0.3. Copy to each machine
-its NAME.pem, NAME.key and NAME.yaml, ca.pem and gossip.keys. Whoever holds ca.key can make
-a member. Run again, it keeps the authority, keys and settings, renews the certificates,
+its NAME.pem, NAME.key and NAME.yaml, ca.pem and gossip.keys. The holder of ca.key can make
+members. Run again, it keeps the authority, keys and settings, renews the certificates,
 which running nodes take up without a restart, and adds new nodes.`
 
 // certsFlags are the flags of `peerage certs`.

@@ -19,9 +19,9 @@ const processesEnv = "PEERAGE_PROCESSES"
 // atOnce is how many scenarios run at a time: they mostly wait.
 const atOnce = 4
 
-// scenario is a sequence of faults for processes in one view, by seniority: five, each on a
-// host of its own, unless hosts says how many share how many hosts. Afterwards the logs are
-// checked for safety at all times.
+// scenario is a sequence of faults for processes in one view, by seniority. Without hosts there
+// are five processes, each on a host of its own. Afterwards the logs are checked for safety at
+// all times.
 type scenario struct {
 	name     string
 	quick    bool
@@ -30,7 +30,7 @@ type scenario struct {
 	play     func(l *lab, ps []*proc)
 }
 
-// shares says that processes run perHost to a host.
+// shares is a number of processes of which perHost run on each host.
 type shares struct{ processes, perHost int }
 
 func scenarios() []scenario {
@@ -104,14 +104,24 @@ func without(ps, gone []*proc) []*proc {
 
 // killed: the rest continues, and the killed return as new processes.
 func killed(l *lab, ps, victims []*proc) {
+	left := killAll(ps, victims)
+	l.t.Logf("view without the dead after %v", l.settled(left...))
+	startAgain(l, left, victims)
+}
+
+// killAll kills victims at the same time, and returns the rest of ps.
+func killAll(ps, victims []*proc) []*proc {
 	var ends sync.WaitGroup
 	for _, p := range victims {
 		ends.Go(p.kill)
 	}
 	ends.Wait()
-	left := without(ps, victims)
-	l.t.Logf("view without the dead after %v", l.settled(left...))
-	for _, p := range victims {
+	return without(ps, victims)
+}
+
+// startAgain: the killed return to the rest as new processes.
+func startAgain(l *lab, left, killed []*proc) {
+	for _, p := range killed {
 		left = append(left, l.start(p.host, p.spec))
 	}
 	l.t.Logf("all are back after %v", l.settled(left...))
@@ -130,18 +140,10 @@ func hostKilled(l *lab, ps []*proc, host *netns) {
 		killed(l, ps, victims)
 		return
 	}
-	var ends sync.WaitGroup
-	for _, p := range victims {
-		ends.Go(p.kill)
-	}
-	ends.Wait()
-	left := without(ps, victims)
+	left := killAll(ps, victims)
 	pass(5 * time.Second)
 	l.t.Logf("the rest goes on by proofs alone: %v", settled(left))
-	for _, p := range victims {
-		left = append(left, l.start(p.host, p.spec))
-	}
-	l.t.Logf("all are back after %v", l.settled(left...))
+	startAgain(l, left, victims)
 }
 
 // stopped: a process that is stopped for long is removed, and returns.

@@ -14,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/testsize"
 )
 
-var seedsFlag = flag.Int("seeds", 0, "how many seeds to play; 0 means PEERAGE_SEEDS, or what internal/testsize says")
+var seedsFlag = flag.Int("seeds", 0, "how many seeds to play; 0 means PEERAGE_SEEDS, or the size that internal/testsize sets")
 
 func envUint(name string) (uint64, bool) {
 	v, err := strconv.ParseUint(os.Getenv(name), 10, 64)

@@ -1,5 +1,6 @@
-// Package testsize says how long the random campaigns of the tests are. A user who runs
-// `go test ./...` waits for a sample of each; CI, and whoever changes a core, plays them in full.
+// Package testsize sets how long the random campaigns of the tests are. A user who runs
+// `go test ./...` waits for a sample of each. CI plays them in full, as one should before a
+// change of a core is committed.
 package testsize
 
 import (

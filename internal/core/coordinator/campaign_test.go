@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 0, "seeds of the campaign, by default what internal/testsize says")
+	seeds  = flag.Int("seeds", 0, "seeds of the campaign, by default the size that internal/testsize sets")
 	replay = flag.Uint64("replay", 0, "the one seed to run, with its log")
 )
 

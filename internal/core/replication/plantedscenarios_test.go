@@ -245,7 +245,7 @@ func ackOfALaterView(t *testing.T) string {
 func lostNack(t *testing.T) string {
 	w := newWorld(t, 1, 3, nil)
 	w.reply(3, w.read(3, replicator.To(1), replicator.Fence{Group: "g", Term: 9}, "k"))
-	// Node 3 alone knows the higher term; node 2 receives nothing.
+	// Only node 3 has the higher term; node 2 receives nothing.
 	w.cut = func(a, b gossip.NodeID) bool { return a == 2 || b == 2 }
 	lost := 0
 	w.dropKind = func(m Message) bool {

@@ -171,7 +171,7 @@ func (r *reaper) change() {
 			if err := r.nodes[id].core.Restore(r.file); err != nil {
 				r.t.Fatal(err)
 			}
-			// What it has from a file it shows before it receives anything newer.
+			// A value from the file is shown before a newer one arrives.
 			r.unwatched[id] = true
 		}
 	}

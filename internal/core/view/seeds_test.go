@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays (default: what internal/testsize says, or $PEERAGE_SEEDS)")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays (default: the size that internal/testsize sets, or $PEERAGE_SEEDS)")
 	seedFlag  = flag.Uint64("seed", 0, "play this one seed and print it")
 )
 
