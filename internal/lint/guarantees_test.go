@@ -2,22 +2,17 @@ package lint
 
 import (
 	"go/ast"
-	"os"
 	"regexp"
 	"testing"
 )
 
-// TestGuaranteesNameRealTests checks that each test and Example named in
-// GUARANTEES.md and the pages of docs exists: a promise without its test is none.
+// TestGuaranteesNameRealTests checks that each test and Example named on a page exists: a
+// promise without its test is none.
 func TestGuaranteesNameRealTests(t *testing.T) {
 	tests := testNames(tree(t))
 	name := regexp.MustCompile("`((?:Test|Example)[A-Z][A-Za-z0-9_]*)`")
-	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md", "docs/FEATURES.md", "docs/DDATA.md"} {
-		text, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := name.FindAllStringSubmatch(string(text), -1)
+	for page, text := range pages(t) { // order-free: reports errors
+		found := name.FindAllStringSubmatch(text, -1)
 		for _, m := range found {
 			if !tests[m[1]] {
 				t.Errorf("%s names %s, which does not exist", page, m[1])
