@@ -48,7 +48,7 @@ func Write(w io.Writer, r *chaos.Report) error {
 	}
 	v := &view{
 		Verdict: r.Verdict, Mark: signOf(r.Verdict), Seed: r.Seed, Command: r.Command, CSS: template.CSS(pageCSS), JSON: template.JS(raw),
-		Target: grouped(int(r.Load.Target)), Picture: r.Linear.Picture, PictureOf: r.Linear.PictureOf,
+		Target: grouped(int(r.Load.Target)), Picture: framed(r.Linear.Picture), PictureOf: r.Linear.PictureOf,
 		Subtitle: subtitle(r), Answers: headline(r), Why: reasons(r), Environment: environment(r),
 		Timeline: newTimeline(r), Recovery: recoveryRows(r), Latencies: latencyRows(r), Costs: costRows(r), Faults: faultRows(r),
 	}
