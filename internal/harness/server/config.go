@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/dashboard"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/sharding"
@@ -26,6 +27,8 @@ type Config struct {
 	// HTTPTLS serves the HTTP API by TLS with Certificates, to clients that hold a
 	// certificate of the same authority.
 	HTTPTLS bool
+	// DashboardAllow names what the page of the dashboard may change, of the actions below.
+	DashboardAllow []string
 	// Certificates are used if any of their files is named, KeysFile if it is.
 	Certificates peerage.CertificateFiles
 	KeysFile     string
@@ -70,6 +73,29 @@ const (
 	StrategyEven     = "even"
 	StrategyExternal = "external"
 )
+
+// The actions that the page of the dashboard may be allowed.
+const (
+	ActionDrain = "drain"
+	ActionPlace = "place"
+)
+
+// dashboardOptions returns the options of the dashboard. It fails for unknown actions.
+func (c *Config) dashboardOptions() (o dashboard.Options, err error) {
+	for _, action := range c.DashboardAllow {
+		switch action {
+		case ActionDrain:
+			o.AllowDrain = true
+		case ActionPlace:
+			if o.AllowPlace = true; c.Strategy != StrategyExternal {
+				return o, fmt.Errorf("--dashboard-allow %s needs --strategy %s: other strategies read no wishes", ActionPlace, StrategyExternal)
+			}
+		default:
+			return o, fmt.Errorf("--dashboard-allow names %q: choose %s or %s", action, ActionDrain, ActionPlace)
+		}
+	}
+	return o, nil
+}
 
 // strategies are those that --strategy names; nil is the default of sharding.Type.
 var strategies = map[string]sharding.Strategy{"": nil, StrategyEven: nil, StrategyExternal: strategy.External{}}

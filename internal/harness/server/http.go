@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,9 +32,10 @@ type api struct {
 	node     *peerage.Node
 	counters *sharding.Region[load.Add, load.Total]
 	registry *prometheus.Registry
-	log      *slog.Logger
 	// external is set if the shards of the counters go where they are placed.
 	external bool
+	// dashboard are the options of the page.
+	dashboard dashboard.Options
 }
 
 func (a *api) handler() http.Handler {
@@ -46,7 +46,7 @@ func (a *api) handler() http.Handler {
 	mux.HandleFunc("POST /drain", a.handleDrain)
 	mux.HandleFunc("POST /place", a.handlePlace)
 	mux.Handle("GET /data/", http.StripPrefix("/data", a.node.DataHandler()))
-	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", dashboard.Handler(a.node, dashboard.Options{Logger: a.log})))
+	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", dashboard.Handler(a.node, a.dashboard)))
 	mux.Handle("/", a.node.Handler()) // healthz, readyz, status
 	return mux
 }

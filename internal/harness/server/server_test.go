@@ -137,6 +137,53 @@ func TestADrainedNodeStillAnswers(t *testing.T) {
 	}
 }
 
+// The page of the dashboard changes nothing unless a flag allows it.
+func TestTheDashboardIsReadOnlyUnlessAllowed(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		cfg, place, drain := config(), http.StatusForbidden, http.StatusForbidden
+		cfg.Strategy = StrategyExternal
+		if allowed {
+			cfg.DashboardAllow = []string{ActionDrain, ActionPlace}
+			place, drain = http.StatusNoContent, http.StatusAccepted
+		}
+		ready, later, end := serve(t, cfg)
+		for r := range later {
+			if r.Lease && r.Members == 1 {
+				break
+			}
+		}
+		go func() {
+			for range later {
+			}
+		}()
+		page := "http://" + ready.HTTP + "/dashboard/"
+		if code, body := request(t, "GET", page+"state", ""); code != http.StatusOK || strings.Contains(body, `"allowed":["drain","place"]`) != allowed {
+			t.Errorf("allowed %v: the page has %d %s", allowed, code, body)
+		}
+		for _, c := range []struct {
+			path, body string
+			want       int
+		}{{"place", `{"type":"counter","shard":1,"node":"a"}`, place}, {"drain", "", drain}} {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", page+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Peerage-Action", "1")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != c.want {
+				t.Errorf("allowed %v: %s has %d, want %d", allowed, c.path, resp.StatusCode, c.want)
+			}
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestSettingsThatCannotBeServedAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		`--log is "loud"`: func(c *Config) { c.Log = "loud" },
@@ -146,7 +193,9 @@ func TestSettingsThatCannotBeServedAreRefused(t *testing.T) {
 		"--secret-keys: ":                            func(c *Config) { c.KeysFile = filepath.Join(t.TempDir(), "none") },
 		"--load-counters and --load-registers need":  func(c *Config) { c.LoadCounters = 1 },
 		"--load-registers needs --load-counters":     func(c *Config) { c.LoadRegisters, c.History = 1, filepath.Join(t.TempDir(), "h") },
-		"Name":                                       func(c *Config) { c.Node.Name = "a b" },
+		`--dashboard-allow names "kill"`:             func(c *Config) { c.DashboardAllow = []string{"kill"} },
+		"--dashboard-allow place needs --strategy":   func(c *Config) { c.DashboardAllow = []string{ActionPlace} },
+		"Name": func(c *Config) { c.Node.Name = "a b" },
 	} {
 		cfg := config()
 		change(cfg)
