@@ -145,10 +145,11 @@ func TestNodeRunsWithCertificatesAndKeys(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("# the first encrypts\nAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addrs, err := fleet.FreeAddrs("127.0.0.1", "127.0.0.1")
+	addrs, release, err := fleet.FreeAddrs("127.0.0.1", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
 	secure := []string{"--tls-cert", filepath.Join(dir, "node.crt"), "--tls-key", filepath.Join(dir, "node.key"), "--tls-ca", filepath.Join(dir, "ca.crt"),
 		"--tls-name", "node", "--secret-keys", keys, "--join", strings.Join(addrs, ",")}
 	var nodes []harness.Report

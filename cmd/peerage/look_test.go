@@ -39,10 +39,11 @@ func refused(t *testing.T, want int, args ...string) string {
 func startSecureNodes(t *testing.T, dir string) (nodes []harness.Report, admin []string) {
 	t.Helper()
 	command(t, "certs", "--dir", dir, "--nodes", "a,b")
-	addrs, err := fleet.FreeAddrs("127.0.0.1", "127.0.0.1")
+	addrs, release, err := fleet.FreeAddrs("127.0.0.1", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
 	slices.Sort(addrs) // the lowest address forms the cluster: that of a
 	for i, name := range []string{"a", "b"} {
 		nodes = append(nodes, startNode(t, "--config", filepath.Join(dir, name+".yaml"), "--listen", addrs[i], "--join", strings.Join(addrs, ","),

@@ -31,6 +31,8 @@ type kill struct {
 type cluster struct {
 	cfg Config
 	dir string
+	// release ends the reservation of the addresses, nil without one.
+	release func()
 
 	mu    sync.Mutex // the screen looks on
 	nodes []*fleet.Process
@@ -46,10 +48,11 @@ func (c *cluster) started() []*fleet.Process {
 func (c *cluster) start(ctx context.Context) error {
 	args := []string{"--load-counters", strconv.Itoa(c.cfg.Counters), "--shards", strconv.Itoa(c.cfg.Shards),
 		"--min-members", strconv.Itoa(c.cfg.Nodes), "--load-every", c.cfg.Every.String()}
-	list, err := fleet.FreeAddrs(slices.Repeat([]string{"127.0.0.1"}, c.cfg.Nodes)...)
+	list, release, err := fleet.FreeAddrs(slices.Repeat([]string{"127.0.0.1"}, c.cfg.Nodes)...)
 	if err != nil {
 		return err
 	}
+	c.release = release
 	args = append(args, "--join", strings.Join(list, ",")) // the same for all
 	for i, addr := range list {
 		name := string(rune('a' + i))
@@ -164,5 +167,8 @@ func (c *cluster) survivor() harness.Report {
 func (c *cluster) stopNodes() {
 	for _, p := range c.nodes {
 		p.Stop(5 * time.Second)
+	}
+	if c.release != nil {
+		c.release()
 	}
 }

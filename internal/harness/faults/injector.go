@@ -35,6 +35,16 @@ func (in *Injector) fillPlace(ctx context.Context, i int, listen string) error {
 	return p.WaitReady(ctx)
 }
 
+// fillElsewhere starts a process at an empty place and at a new address, and waits until it
+// listens.
+func (in *Injector) fillElsewhere(ctx context.Context, i int) error {
+	addr, err := in.Fleet.FreeAddr(i)
+	if err != nil {
+		return err
+	}
+	return in.fillPlace(ctx, i, addr)
+}
+
 const (
 	heldMin = 300 * time.Millisecond
 	HeldMax = 4 * time.Second

@@ -40,9 +40,11 @@ func (in *Injector) kill(ctx context.Context, r *Round, n int) error {
 		return err
 	}
 	for _, i := range victims {
-		at := f.AnyPort(i)
-		if again {
-			at = listen[i]
+		at, err := listen[i], error(nil)
+		if !again {
+			if at, err = f.FreeAddr(i); err != nil {
+				return err
+			}
 		}
 		if err := in.fillPlace(ctx, i, at); err != nil {
 			return err

@@ -28,7 +28,7 @@ func (in *Injector) drainProcess(ctx context.Context, r *Round, i int) error {
 	if err := in.Fleet.Settle(ctx); err != nil {
 		return err
 	}
-	if err := in.fillPlace(ctx, i, in.Fleet.AnyPort(i)); err != nil {
+	if err := in.fillElsewhere(ctx, i); err != nil {
 		return err
 	}
 	return in.Fleet.Settle(ctx)
@@ -94,7 +94,7 @@ func (in *Injector) replaceProcess(ctx context.Context, r *Round, i int) error {
 func (in *Injector) overtake(ctx context.Context, r *Round, i int) error {
 	old := in.Fleet.Now[i]
 	r.hurts(old)
-	if err := in.fillPlace(ctx, i, in.Fleet.AnyPort(i)); err != nil {
+	if err := in.fillElsewhere(ctx, i); err != nil {
 		return err
 	}
 	next := in.Fleet.Now[i]

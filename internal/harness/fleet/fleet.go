@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +48,9 @@ type Fleet struct {
 	// List holds an address of each place at first: the contact points of all processes.
 	List []string
 
+	// releases end the reservations of the addresses.
+	releases []func()
+
 	// minMembers is what the first processes wait for before a counter is placed.
 	minMembers int
 
@@ -59,8 +61,24 @@ type Fleet struct {
 // PlaceName returns the name of the i-th place.
 func PlaceName(i int) string { return string(rune('a' + i)) }
 
-// AnyPort is where a process of a place listens when its port does not matter.
-func (f *Fleet) AnyPort(i int) string { return net.JoinHostPort(f.host(i), "0") }
+// FreeAddr returns an address at which the next process of a place can listen. No other
+// process takes it until the end of the fleet, also while no process listens there.
+func (f *Fleet) FreeAddr(i int) (string, error) {
+	addrs, err := f.reserve(f.host(i))
+	if err != nil {
+		return "", err
+	}
+	return addrs[0], nil
+}
+
+// reserve returns a free address of each host, until the end of the fleet.
+func (f *Fleet) reserve(hosts ...string) ([]string, error) {
+	addrs, release, err := FreeAddrs(hosts...)
+	if err == nil {
+		f.releases = append(f.releases, release)
+	}
+	return addrs, err
+}
 
 func (f *Fleet) host(i int) string {
 	if f.Wall != nil {
@@ -71,7 +89,7 @@ func (f *Fleet) host(i int) string {
 
 // Start starts a process at a place.
 // The process joins the running processes, or forms the cluster with the rest of the list.
-// It listens at listen; port 0 means any port.
+// It listens at listen.
 func (f *Fleet) Start(i int, listen string) (*Process, error) {
 	args := []string{"--load-counters", strconv.Itoa(f.Counters), "--shards", strconv.Itoa(f.Shards), "--load-every", f.Every.String()}
 	if f.Replicas > 0 {
@@ -130,7 +148,7 @@ func (f *Fleet) Up(ctx context.Context, nodes int) error {
 		hosts[i] = f.host(i)
 	}
 	var err error
-	if f.List, err = FreeAddrs(hosts...); err != nil {
+	if f.List, err = f.reserve(hosts...); err != nil {
 		return err
 	}
 	for i := range nodes {
@@ -213,6 +231,10 @@ func (f *Fleet) End() {
 		_ = namespace.UnmountDisk(dir) // the namespace's end unmounts it, too
 	}
 	f.mounted = nil
+	for _, release := range f.releases {
+		release()
+	}
+	f.releases = nil
 }
 
 // Records reads the histories of all processes there ever were.
@@ -245,7 +267,11 @@ func (f *Fleet) Totals() harness.Totals {
 func (f *Fleet) Grow(ctx context.Context) error {
 	i := len(f.Now)
 	f.Now = append(f.Now, nil)
-	p, err := f.Start(i, f.AnyPort(i))
+	addr, err := f.FreeAddr(i)
+	if err != nil {
+		return err
+	}
+	p, err := f.Start(i, addr)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func TestAFleetSettlesOnItsLivingProcesses(t *testing.T) {
 	if got := f.Living(); !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("%v live after the second was killed", got)
 	}
-	p, err := f.Start(1, f.AnyPort(1))
+	p, err := f.Start(1, "127.0.0.1:0")
 	if err == nil {
 		err = p.WaitReady(t.Context())
 	}
@@ -163,7 +163,7 @@ func TestAProcessIsGivenAllContactPoints(t *testing.T) {
 	f := fleetOf(t, 2)
 	end(t, f, 0)
 	for range 2 {
-		p, err := f.Start(0, f.AnyPort(0))
+		p, err := f.Start(0, "127.0.0.1:0")
 		if err == nil {
 			err = p.WaitReady(t.Context())
 		}
@@ -176,7 +176,7 @@ func TestAProcessIsGivenAllContactPoints(t *testing.T) {
 		t.Fatalf("%v", files)
 	}
 	joined, err := os.ReadFile(files[0])
-	want := strings.Join(append(slices.Clone(f.List), f.AnyPort(0)), ",") // the stand-in reports its port as given
+	want := strings.Join(append(slices.Clone(f.List), "127.0.0.1:0"), ",") // the stand-in reports its port as given
 	if err != nil || string(joined) != want {
 		t.Errorf("--join %s, %v; want %s", joined, err, want)
 	}
@@ -258,10 +258,11 @@ func TestWallClocksAreSetAndSetRight(t *testing.T) {
 }
 
 func TestFreeAddrsDiffer(t *testing.T) {
-	addrs, err := FreeAddrs("127.0.0.1", "127.0.0.1", "127.0.0.1")
+	addrs, release, err := FreeAddrs("127.0.0.1", "127.0.0.1", "127.0.0.1")
 	if err != nil || len(addrs) != 3 || len(slices.Compact(slices.Sorted(slices.Values(addrs)))) != 3 {
 		t.Fatalf("%v, %v", addrs, err)
 	}
+	defer release()
 	for _, a := range addrs {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
@@ -272,7 +273,7 @@ func TestFreeAddrsDiffer(t *testing.T) {
 			t.Errorf("%s may be taken by an outgoing connection", a)
 		}
 	}
-	if _, err := FreeAddrs("192.0.2.1"); err == nil {
+	if _, _, err := FreeAddrs("192.0.2.1"); err == nil {
 		t.Error("an address of another host is free")
 	}
 }

@@ -5,12 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,39 +46,6 @@ func (p *Process) Costs() []CostAt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.costs)
-}
-
-// FreeAddrs returns one address of each host at which nothing listens now. No outgoing
-// connection takes it before a process listens there.
-func FreeAddrs(hosts ...string) (addrs []string, err error) {
-	for _, host := range hosts {
-		l, err := listenAnywhere(host)
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
-}
-
-const (
-	// portMin and portEnd bound ports below those that systems give to outgoing connections,
-	// which begin at 32768 on Linux.
-	portMin, portEnd = 20_000, 32_000
-	// portTries is how many ports are tried at a host.
-	portTries = 20
-)
-
-// listenAnywhere listens at a random port of a host.
-func listenAnywhere(host string) (l net.Listener, err error) {
-	for range portTries {
-		port := portMin + rand.IntN(portEnd-portMin)
-		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			return l, nil
-		}
-	}
-	return nil, err
 }
 
 // Start runs this program again as a node, after prepare has changed the command.
