@@ -58,6 +58,7 @@ func TestAttackCrossSitePosts(t *testing.T) {
 
 // Requests that never end must not hold connections for ever.
 func TestAttackSlowRequestsAreCutOff(t *testing.T) {
+	t.Parallel()
 	a := startNode(t, "--name", "a", "--bootstrap")
 	for what, text := range map[string]string{
 		"half a header": "POST /v1/counters/x/ask HTTP/1.1\r\nHost: 127.0.0.1\r\n",

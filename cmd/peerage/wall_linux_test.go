@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 func TestCutsOnRealProcesses(t *testing.T) {
@@ -21,7 +24,8 @@ func TestCutsOnRealProcesses(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"chaos", "--rounds", "6", "--seed", "5", "--faults", "cut,cut-pair,oneway,ring,late"}, &out, &errs); code != exitOK {
+	rounds := strconv.Itoa(testsize.Runs(0, 2, 6))
+	if code := run([]string{"chaos", "--rounds", rounds, "--seed", "5", "--faults", "cut,cut-pair,oneway,ring,late"}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	for _, want := range []string{"PASS     messages of each process", "PASS     every fault took effect"} {
@@ -37,9 +41,9 @@ func TestClocksAndDisksOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
-	faults, rounds := "clock,disk", "8"
+	faults, rounds := "clock,disk", strconv.Itoa(testsize.Runs(0, 4, 8))
 	if os.Getuid() != 0 {
-		faults, rounds = "clock", "4"
+		faults, rounds = "clock", strconv.Itoa(testsize.Runs(0, 2, 4))
 		t.Log("disks are left out: they need root, to be mounted")
 	}
 	temp := t.TempDir()

@@ -40,7 +40,7 @@ func scenarios() []scenario {
 		{name: "kill all but the youngest", play: func(l *lab, ps []*proc) { killed(l, ps, ps[:4]) }},
 		{name: "drop, the leader in the minority", quick: true, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], dropped) }},
 		{name: "drop, the leader in the majority", play: func(l *lab, ps []*proc) { parted(l, ps[3:], ps[:3], dropped) }},
-		{name: "drop, joins and leaves on both sides", quick: true, play: comingAndGoing},
+		{name: "drop, joins and leaves on both sides", play: comingAndGoing},
 		{name: "reject, evidence off", evidence: gossip.EvidenceOff, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
 		{name: "reject, evidence within quorum", quick: true, evidence: gossip.EvidenceWithinQuorum,
 			play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},

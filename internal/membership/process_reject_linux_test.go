@@ -26,13 +26,13 @@ func rejections() []rejection {
 	return []rejection{
 		{name: "tcp reset both ways", quick: true, rules: []string{resetTCP, "reject"}},
 		{name: "tcp reset both ways, udp dropped", rules: []string{resetTCP, dropUDP}},
-		{name: "tcp reset both ways, udp let through", quick: true, rules: []string{resetTCP}},
+		{name: "tcp reset both ways, udp let through", rules: []string{resetTCP}},
 		{name: "tcp reset one way", rules: []string{resetTCP, "reject"}, oneWay: true},
 		{name: "drop, then tcp reset", quick: true, rules: []string{resetTCP, "reject"}, dropFirst: true},
 		{name: "tcp reset of new connections", rules: []string{resetSYNs, dropUDP}},
 		{name: "prohibited by icmp", rules: []string{"reject with icmp admin-prohibited"}},
 		{name: "host unreachable by icmp", rules: []string{"reject with icmp host-unreachable"}},
-		{name: "port unreachable by icmp", quick: true, rules: []string{"reject with icmp port-unreachable"}},
+		{name: "port unreachable by icmp", rules: []string{"reject with icmp port-unreachable"}},
 	}
 }
 
