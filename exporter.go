@@ -20,6 +20,8 @@ type exporter struct {
 	all  *metrics.Exporter
 	// sharding observes single asks and handlers.
 	sharding figures.ShardingObserver
+	// removal observes how long removals of members take.
+	removal figures.MembershipObserver
 	// replicator returns the observer of a replicator by its metric label.
 	replicator func(label string) figures.ReplicatorObserver
 	// countAsks returns the ended asks of each type by duration.
@@ -40,6 +42,9 @@ func newExporter(n *Node) (*exporter, error) {
 		return nil, err
 	}
 	if e.sharding, err = door.Open[figures.ShardingObserver](e.all); err != nil {
+		return nil, err
+	}
+	if e.removal, err = door.Open[figures.MembershipObserver](e.all); err != nil {
 		return nil, err
 	}
 	if e.replicator, err = door.Open[func(label string) figures.ReplicatorObserver](e.all); err != nil {

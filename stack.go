@@ -58,6 +58,7 @@ func startStack(ctx context.Context, n *Node, cfg membership.Config) (*stack, er
 		replicators: map[string]*replica.Replicator{}, data: map[string]*ddata.Data{},
 		records: map[string]*replica.Replicator{}, recordData: map[string]*ddata.Data{},
 	}
+	cfg.Removed = n.exporter.removal
 	var up atomic.Bool
 	cfg.Handlers = map[transport.Kind]transport.Handler{
 		transport.KindReplicator:  gate(&up, func(from gossip.NodeID, p []byte) { handFrame(s.replicators, from, p) }),

@@ -34,8 +34,15 @@ func clusterSeries() []series {
 			func(s *scrape, emit emitter) { emit(float64(uint32(s.gossip.Epoch))) }),
 		gauge("cluster_quorum", "1 while this node holds a valid lease, which rests on a majority of the view.",
 			func(s *scrape, emit emitter) { emit(boolean(s.gossip.LeaseValid)) }),
+		gauge("cluster_lease_seconds", "Seconds for which the lease of this node is still valid; 0 without one.",
+			func(s *scrape, emit emitter) { emit(s.gossip.LeaseLeft.Seconds()) }),
 		gauge("cluster_leader", "1 on the node that holds the leader's lease.",
 			func(s *scrape, emit emitter) { emit(boolean(s.gossip.Leader)) }),
+		counter("cluster_member_events_total", "Other members that joined, left by their own wish, and were removed.", func(s *scrape, emit emitter) {
+			emit(float64(s.gossip.Joined), "joined")
+			emit(float64(s.gossip.Left), "left")
+			emit(float64(s.gossip.Removed), "removed")
+		}, "event"),
 		counter("cluster_views_total", "Views that this node has adopted.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Views)) }),
 		counter("cluster_lease_lost_total", "Leases that expired while this node was a member: all its entities paused.",
@@ -44,11 +51,11 @@ func clusterSeries() []series {
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.QuorumLost)) }),
 		counter("cluster_abandons_total", "Times when this node had to drop all its entity instances.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Abandons)) }),
-		counter("cluster_evidence_total", "Proofs that a peer's process has ended, by kind.", func(s *scrape, emit emitter) {
+		rare(counter("cluster_evidence_total", "Proofs that a peer's process has ended, by kind.", func(s *scrape, emit emitter) {
 			for kind := membership.EvidenceGoodbye; kind <= membership.EvidenceRefused; kind++ {
 				emit(float64(s.gossip.Evidence[kind]), kind.String())
 			}
-		}, "kind"),
+		}, "kind")),
 		counter("cluster_evidence_withdrawn_total", "Proofs withdrawn because a message of the peer arrived later.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.EvidenceBack)) }),
 		counter("cluster_suspicions_total", "memberlist's suspicions: of other nodes, and those of this node that it refuted.", func(s *scrape, emit emitter) {
@@ -63,7 +70,7 @@ func clusterSeries() []series {
 		counter("gossip_messages_total", "Messages of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
 			gossipTraffic(s, func(t membership.Traffic) uint64 { return t.Messages }, emit)
 		}, "direction", "channel"),
-		counter("gossip_messages_dropped_total", "Membership messages that were dropped, by reason.", gossipDrops, "reason"),
+		rare(counter("gossip_messages_dropped_total", "Membership messages that were dropped, by reason.", gossipDrops, "reason")),
 		counter("cluster_events_missed_total", "Node events dropped because a subscriber was too slow.",
 			func(s *scrape, emit emitter) { emit(float64(s.missed)) }),
 		gauge("gossip_queue_length", "Events that wait for the membership core.",

@@ -36,6 +36,8 @@ func (e *Exporter) Internal(target any) (found bool) {
 		*t = observer{&e.hist}
 	case *func(role string) figures.ReplicatorObserver:
 		*t = e.hist.observeReplicator
+	case *figures.MembershipObserver:
+		*t = e.hist.observeRemoval
 	case *func() map[string][]uint64:
 		*t = e.hist.countAsks
 	default:

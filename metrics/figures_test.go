@@ -50,6 +50,7 @@ func TestEveryFigureHasASeries(t *testing.T) {
 	for v, name := range numberFields(reflect.ValueOf(&src.frames).Elem(), 200_000) {
 		fields[v] = name
 	}
+	src.replicator.Durable = true
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(connectedTo(t, &src))
 	families, err := reg.Gather()

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -21,6 +22,8 @@ type histograms struct {
 	handlers   *prometheus.HistogramVec
 	ddata      *prometheus.HistogramVec
 	ddataOps   *prometheus.CounterVec
+	moves      *prometheus.HistogramVec
+	removals   *prometheus.HistogramVec
 }
 
 func newHistograms() histograms {
@@ -38,21 +41,34 @@ func newHistograms() histograms {
 			"Duration of calls of Handle, sampled one in 32.", "type"),
 		ddata: histogram("ddata_operation_duration_seconds",
 			"Duration of a read or write of replicated data, as its caller measures it.", "role", "op", "consistency"),
+		moves: histogramWith(eventBounds(), "coordinator_move_duration_seconds",
+			"Duration of the move of one shard to a new home, by its cause and phase, on the coordinator's node.", "type", "cause", "phase"),
+		removals: histogramWith(eventBounds(), "cluster_removal_duration_seconds",
+			"Time from the loss of this node's connection to a member until the member is removed, by cause.", "cause"),
 		ddataOps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "ddata_operations_total", Help: "Ended reads and writes of replicated data, by result.",
 		}, []string{"role", "op", "consistency", "result"}),
 	}
 }
 
+// eventBounds returns the upper bounds of the classic buckets of rare events, in seconds.
+func eventBounds() []float64 { return []float64{.01, .03, .1, .3, 1, 3, 10, 30} }
+
 func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return histogramWith(figures.LatencyBounds(), name, help, labels...)
+}
+
+// histogramWith returns a native histogram with classic buckets beside it, for servers that do not
+// scrape native ones. Its resolution is 10 %; at most 100 buckets are in use.
+func histogramWith(bounds []float64, name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: namespace, Name: name, Help: help, Buckets: figures.LatencyBounds(),
+		Namespace: namespace, Name: name, Help: help, Buckets: bounds,
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, labels)
 }
 
 func (h *histograms) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.kept, h.handlers, h.ddata, h.ddataOps}
+	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.kept, h.handlers, h.ddata, h.ddataOps, h.moves, h.removals}
 }
 
 func (h *histograms) describeAll(out chan<- *prometheus.Desc) {
@@ -85,6 +101,16 @@ func (o observer) HomeResolved(typ string, took time.Duration) {
 // StateKept implements figures.ShardingObserver.
 func (o observer) StateKept(typ string, lag time.Duration) {
 	o.hist.kept.WithLabelValues(typ).Observe(lag.Seconds())
+}
+
+// ShardMoved implements figures.ShardingObserver.
+func (o observer) ShardMoved(typ, cause, phase string, took time.Duration) {
+	o.hist.moves.WithLabelValues(typ, cause, phase).Observe(took.Seconds())
+}
+
+// observeRemoval is a figures.MembershipObserver.
+func (h *histograms) observeRemoval(cause gossip.Cause, after time.Duration) {
+	h.removals.WithLabelValues(cause.String()).Observe(after.Seconds())
 }
 
 // HandlerDone implements figures.ShardingObserver.

@@ -6,26 +6,24 @@ import "github.com/peerage-go/peerage/sharding"
 func reliableSeries() []series {
 	return []series{
 		counter("entity_activations_total", "Entity instances started, by cause.", func(s *scrape, emit emitter) {
-			for i := range s.types {
-				t := &s.types[i]
+			s.eachType(anyType, func(t *sharding.Stats) {
 				emit(float64(t.Activated-min(t.Remembered.Recalled, t.Activated)), t.Type, "message")
-				emit(float64(t.Remembered.Recalled), t.Type, "remembered")
-			}
+			})
+			s.eachType(remembers, func(t *sharding.Stats) { emit(float64(t.Remembered.Recalled), t.Type, "remembered") })
 		}, "type", "source"),
-		gaugePerType("remembered_updates_waiting", "Remembered entities whose start or end is not yet stored.",
-			func(t *sharding.Stats) float64 { return float64(t.Remembered.Waiting) }),
-		counterPerType("remembered_updates_dropped_total", "Starts and ends of remembered entities dropped because the queue for the store was full.",
-			func(t *sharding.Stats) float64 { return float64(t.Remembered.Dropped) }),
-		counterPerType("remembered_store_errors_total", "Failed reads and writes of the store of remembered entities; each is retried.",
-			func(t *sharding.Stats) float64 { return float64(t.Remembered.Failed) }),
+		gauge("remembered_updates_waiting", "Remembered entities whose start or end is not yet stored.",
+			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Waiting) }), "type"),
+		counter("remembered_updates_dropped_total", "Starts and ends of remembered entities dropped because the queue for the store was full.",
+			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Dropped) }), "type"),
+		counter("remembered_store_errors_total", "Failed reads and writes of the store of remembered entities; each is retried.",
+			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Failed) }), "type"),
 		gaugePerType("reliable_unconfirmed_messages", "Unacknowledged messages of this node's reliable producers.",
 			func(t *sharding.Stats) float64 { return float64(t.Reliable.Unconfirmed) }),
 		counter("reliable_messages_total", "Finished messages of this node's reliable producers, by result.", func(s *scrape, emit emitter) {
-			for i := range s.types {
-				t := &s.types[i]
+			s.eachType(anyType, func(t *sharding.Stats) {
 				emit(float64(t.Reliable.Confirmed), t.Type, "confirmed")
 				emit(float64(t.Reliable.GivenUp), t.Type, "given_up")
-			}
+			})
 		}, "type", "result"),
 		counterPerType("reliable_resends_total", "Retransmissions by this node's reliable producers.",
 			func(t *sharding.Stats) float64 { return float64(t.Reliable.Resends) }),

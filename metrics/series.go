@@ -44,6 +44,24 @@ type series struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	read func(s *scrape, emit emitter)
+	// rare is set if series of the family appear with their first event.
+	rare bool
+}
+
+// rare returns s without the series that are 0. Its families have a series for each of many
+// reasons, of which most nodes never see any, and no alert reads them: a family at rest costs the
+// Prometheus server nothing.
+func rare(s series) series {
+	read := s.read
+	s.read = func(sc *scrape, emit emitter) {
+		read(sc, func(value float64, labels ...string) {
+			if value != 0 {
+				emit(value, labels...)
+			}
+		})
+	}
+	s.rare = true
+	return s
 }
 
 // emitter emits one value; labels are in the order of the family's label names.
@@ -83,7 +101,8 @@ func gauge(name, help string, read func(*scrape, emitter), labels ...string) ser
 }
 
 func newSeries(kind prometheus.ValueType, name, help string, read func(*scrape, emitter), labels []string) series {
-	return series{prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil), kind, read}
+	desc := prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+	return series{desc: desc, kind: kind, read: read}
 }
 
 func boolean(b bool) float64 {

@@ -54,46 +54,46 @@ func connectionSeries() []series {
 		counter("transport_write_seconds_total", "Time that writers spent writing to sockets.", func(s *scrape, emit emitter) {
 			s.eachClass(func(class string, c *transport.ClassCounters) { emit(float64(c.WriteNanos.Load())/1e9, class) })
 		}, "class"),
-		counter("transport_frames_dropped_total", "Frames, packets and streams that were dropped, by reason.", func(s *scrape, emit emitter) {
+		rare(counter("transport_frames_dropped_total", "Frames, packets and streams that were dropped, by reason.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				for r := range c.Drops {
 					emit(float64(c.Drops[r].Load()), transport.DropReason(r).String())
 				}
 			}
-		}, "reason"),
+		}, "reason")),
 	}
 }
 
 // handshakeSeries returns the series of dials, handshakes and refused connections.
 func handshakeSeries() []series {
 	return []series{
-		counter("transport_handshake_failures_total", "Accepted connections that failed in the handshake, by reason.", func(s *scrape, emit emitter) {
+		rare(counter("transport_handshake_failures_total", "Accepted connections that failed in the handshake, by reason.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				for f := range c.HandshakeFailures {
 					emit(float64(c.HandshakeFailures[f].Load()), transport.Failure(f).String())
 				}
 			}
-		}, "reason"),
+		}, "reason")),
 		counter("transport_garbage_total", "Accepted connections that did not send a Peerage handshake.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				emit(float64(c.Garbage()))
 			}
 		}),
-		counter("transport_bad_frames_total", "Accepted connections closed because of an invalid frame after the handshake, by reason.", func(s *scrape, emit emitter) {
+		rare(counter("transport_bad_frames_total", "Accepted connections closed because of an invalid frame after the handshake, by reason.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				emit(float64(c.OversizeFrames.Load()), "oversize")
 				emit(float64(c.MalformedFrames.Load()), "malformed")
 				emit(float64(c.CorruptFrames.Load()), "corrupt")
 				emit(float64(c.HalfFrames.Load()), "half_frames")
 			}
-		}, "reason"),
-		counter("transport_beacons_total", "UDP probes that distinguish a crashed peer from a network that rejects traffic: asked, answered by the process, refused by a host or router.", func(s *scrape, emit emitter) {
+		}, "reason")),
+		rare(counter("transport_beacons_total", "UDP probes that distinguish a crashed peer from a network that rejects traffic: asked, answered by the process, refused by a host or router.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				emit(float64(c.BeaconsAsked.Load()), "asked")
 				emit(float64(c.BeaconsAnswered.Load()), "answered")
 				emit(float64(c.BeaconsRefused.Load()), "refused")
 			}
-		}, "outcome"),
+		}, "outcome")),
 		counter("transport_fenced_connections_total", "Accepted connections closed because a later incarnation of the sender connected, or a view removed the sender.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				emit(float64(c.Fenced.Load()))
@@ -109,13 +109,13 @@ func handshakeSeries() []series {
 				emit(float64(c.AcceptErrors.Load()))
 			}
 		}),
-		counter("transport_dial_refusals_total", "Handshakes of this node that the peer refused, by reason.", func(s *scrape, emit emitter) {
+		rare(counter("transport_dial_refusals_total", "Handshakes of this node that the peer refused, by reason.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				for f := range c.DialRefusals {
 					emit(float64(c.DialRefusals[f].Load()), transport.Failure(f).String())
 				}
 			}
-		}, "reason"),
+		}, "reason")),
 		counter("transport_dials_total", "Attempts to connect, by result.", func(s *scrape, emit emitter) {
 			if c := s.transportCounters(); c != nil {
 				failed := c.DialFailures.Load()

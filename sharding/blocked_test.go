@@ -13,6 +13,7 @@ type took struct{ durations chan time.Duration }
 func (took) AskDone(string, figures.Route, time.Duration, error) {}
 func (took) HomeResolved(string, time.Duration)                  {}
 func (took) StateKept(string, time.Duration)                     {}
+func (o took) ShardMoved(string, string, string, time.Duration)  {}
 func (o took) HandlerDone(_ string, d time.Duration) {
 	select {
 	case o.durations <- d:

@@ -57,7 +57,7 @@ func (r *Registry) startService(cfg placement.Config, o figures.ShardingObserver
 		StateReplicated: func(string, time.Duration) {}, HashStates: cfg.Strict || raceEnabled,
 	}
 	if o != nil {
-		env.StateReplicated = o.StateKept
+		env.StateReplicated, env.ShardMoved = o.StateKept, o.ShardMoved
 	}
 	s.drivers = placement.New(cfg, env)
 	s.pace = residency.NewPace(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))

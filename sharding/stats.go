@@ -108,6 +108,10 @@ type Stats struct {
 	// OldestHandler is how long the longest running call has run, to within half a second;
 	// 0 if none runs.
 	OldestHandler time.Duration
+	// MailboxMessages is the number of messages that wait in mailboxes here, MailboxMost that
+	// of the entity with the most. Entities that pause after a panic, or until the node has a
+	// lease, are left out.
+	MailboxMessages, MailboxMost int
 	// Duplicates counts shards that were found to run twice: by the coordinator when it
 	// took over, or by their host. It stays 0 as long as single instance holds.
 	Duplicates uint64
@@ -160,13 +164,17 @@ type Stats struct {
 		// producers that a shard here had to forget.
 		Repeated, Forgotten uint64
 	}
-	// Coordinating is set while this node coordinates the type.
-	Coordinating bool
+	// Coordinating is set while this node coordinates the type. Homeless is then the number of
+	// shards that had a home and have none now, Moving that of shards that a handoff moves.
+	Coordinating     bool
+	Homeless, Moving int
+	// KeepsState is set if the type has a Type.State, Remembers if it has Type.Remember.
+	KeepsState, Remembers bool
 }
 
 // stats returns the counters and gauges of the type.
 func (t *registered) stats() Stats {
-	s := Stats{Type: t.Name, Role: t.place.Role}
+	s := Stats{Type: t.Name, Role: t.place.Role, KeepsState: t.place.States != nil, Remembers: t.remembers}
 	t.addDelivery(&s)
 	t.addEntities(&s)
 	t.addPlacement(&s)
@@ -229,6 +237,7 @@ func (t *registered) addEntities(s *Stats) {
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
 	if t.Hosts() {
 		s.Hosting, s.Shards, s.OldestHandler = true, t.ShardCount(), t.OldestCall()
+		s.MailboxMessages, s.MailboxMost = t.WaitingMessages()
 	}
 }
 
@@ -248,7 +257,9 @@ func (t *registered) addPlacement(s *Stats) {
 	if d == nil || t.Current.Load() == nil {
 		return
 	}
-	s.Coordinating = d.OfficeTerm() != 0
+	if s.Coordinating = d.OfficeTerm() != 0; s.Coordinating {
+		s.Homeless, s.Moving = d.OpenShards()
+	}
 	if states := d.States(); states != nil {
 		s.StateBytes, s.StandbyShards = states.StateBytes(), states.StandbyShards()
 	}

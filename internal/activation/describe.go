@@ -46,13 +46,18 @@ func firstEntities(found []EntityState, most int) []EntityState {
 	return found[:min(most, len(found))]
 }
 
-// describeAs is called with the mutex of the shard, when the Host began this long ago.
-func (in *instance[C, Req, Resp]) describeAs(shard ShardID, host time.Duration) EntityState {
+// countWaiting is called with the mutex of the shard.
+func (in *instance[C, Req, Resp]) countWaiting() int {
 	waiting := max(0, int(in.left.Load()))
 	if in.mailbox != nil {
 		waiting += len(in.mailbox.msgs)
 	}
+	return waiting
+}
+
+// describeAs is called with the mutex of the shard, when the Host began this long ago.
+func (in *instance[C, Req, Resp]) describeAs(shard ShardID, host time.Duration) EntityState {
 	return EntityState{
-		Shard: shard, ID: in.id, Age: in.age(host), Waiting: uint64(waiting), Running: in.state != resting,
+		Shard: shard, ID: in.id, Age: in.age(host), Waiting: uint64(in.countWaiting()), Running: in.state != resting,
 	}
 }

@@ -38,6 +38,38 @@ func TestInstancesAreDescribed(t *testing.T) {
 	})
 }
 
+// A figure of a scrape must not depend on how many entities there are, so only those with messages
+// are looked at: one that runs, and one that waits for a worker.
+func TestWaitingMessagesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 3)
+		deliver(t, s, "idle", ask(1, 1))
+		synctest.Wait()
+		expect := func(what string, messages, most int) {
+			t.Helper()
+			if n, m := r.Waiting(); n != messages || m != most {
+				t.Errorf("%s: %d messages wait, %d at most, want %d and %d", what, n, m, messages, most)
+			}
+		}
+		expect("at rest", 0, 0)
+		deliver(t, s, "one", ask(-2, 2)) // waits at the gate
+		deliver(t, s, "two", ask(-2, 3))
+		synctest.Wait()
+		deliver(t, s, "one", ask(4, 4), ask(5, 5), ask(6, 6))
+		deliver(t, s, "two", ask(7, 7))
+		expect("both run", 4, 3)
+		close(r.gate)
+		synctest.Wait()
+		expect("all handled", 0, 0)
+		// A message that found its entity at rest is part of the task.
+		q := &runQueue[*Context, int, int]{tasks: appendTask(nil, s, s.entities["idle"], &Message[int]{}, false)}
+		if busy := q.appendBusy(nil); len(busy) != 1 || busy[0].extra != 1 || busy[0].in.id != "idle" {
+			t.Errorf("waiting for a worker: %+v", busy)
+		}
+	})
+}
+
 func TestSearchReturnsTheFirstByID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

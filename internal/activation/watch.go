@@ -177,6 +177,56 @@ func (h *Host[C, Req, Resp]) Oldest() (age time.Duration) {
 	return age
 }
 
+// Waiting returns how many messages wait in mailboxes, and how many of them for the entity with
+// the most. It looks only at entities that have messages. It leaves out the mailboxes of entities
+// that pause after a panic, or until this node has a lease again.
+func (h *Host[C, Req, Resp]) Waiting() (messages, most int) {
+	var busy []busyEntity[C, Req, Resp]
+	for i := range h.queues {
+		busy = h.queues[i].appendBusy(busy[:0])
+		for _, b := range busy {
+			n := b.countWaiting()
+			messages, most = messages+n, max(most, n)
+		}
+	}
+	return messages, most
+}
+
+// busyEntity is an instance that runs or waits for a worker; extra messages wait that are in no
+// mailbox.
+type busyEntity[C, Req, Resp any] struct {
+	s     *Shard[C, Req, Resp]
+	in    *instance[C, Req, Resp]
+	extra int
+}
+
+// countWaiting returns how many messages wait for the instance.
+func (b *busyEntity[C, Req, Resp]) countWaiting() int {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	return b.extra + b.in.countWaiting()
+}
+
+// appendBusy appends the instances that a worker runs, and those that wait for one.
+func (q *runQueue[C, Req, Resp]) appendBusy(busy []busyEntity[C, Req, Resp]) []busyEntity[C, Req, Resp] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.working {
+		if w.in != nil {
+			busy = append(busy, busyEntity[C, Req, Resp]{s: w.s, in: w.in})
+		}
+	}
+	for i := range q.tasks[q.head:] {
+		t := &q.tasks[q.head+i]
+		b := busyEntity[C, Req, Resp]{s: t.s, in: t.in}
+		if t.mail {
+			b.extra = 1
+		}
+		busy = append(busy, b)
+	}
+	return busy
+}
+
 // mark labels the goroutine of a worker, so that a profile identifies it. Go has no other
 // access to one goroutine's stack that does not stop all goroutines for its duration.
 type mark struct {

@@ -27,8 +27,9 @@ type Replicator struct {
 	// LagMax is the number of own changes that the slowest peer has not confirmed.
 	LagMax      uint64
 	Subscribers int
-	// DurableFailing is set while durable keys cannot be stored.
-	DurableFailing bool
+	// Durable is set if the replicator has a file of durable keys, DurableFailing while they
+	// cannot be stored.
+	Durable, DurableFailing bool
 
 	Updates, Reads uint64
 	DeltasSent     uint64 // entries, including retransmitted ones

@@ -49,6 +49,9 @@ type ShardingObserver interface {
 	// StateKept is called once enough nodes have kept a change, with the time since the
 	// change.
 	StateKept(typ string, lag time.Duration)
+	// ShardMoved is called by the coordinator when a phase of the move of a shard has ended:
+	// cause is "failure", "takeover" or "handoff", phase "stop", "write", "start" or "total".
+	ShardMoved(typ, cause, phase string, took time.Duration)
 	// HandlerDone is called after one of 32 calls of Handle, which is a fair sample.
 	HandlerDone(typ string, took time.Duration)
 }

@@ -76,7 +76,7 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	if cfg.Clock == nil {
 		test := testConfig()
 		test.Join, test.Bootstrap, test.BootstrapExpect = cfg.Join, cfg.Bootstrap, cfg.BootstrapExpect
-		test.Partition, test.MinGeneration, test.Logger = cfg.Partition, cfg.MinGeneration, cfg.Logger
+		test.Partition, test.MinGeneration, test.Logger, test.Removed = cfg.Partition, cfg.MinGeneration, cfg.Logger, cfg.Removed
 		test.ForeignClusters, test.LeastGeneration = cfg.ForeignClusters, cfg.LeastGeneration
 		test.Handlers, test.Oracle, test.CrashEvidence, test.NoDiscovery = cfg.Handlers, cfg.Oracle, cfg.CrashEvidence, cfg.NoDiscovery
 		cfg = test

@@ -92,6 +92,10 @@ type Config struct {
 	Flows map[transport.Kind]func(payload []byte) transport.Flow
 	// Clock measures leases. Default: clock.Boot, which counts suspend.
 	Clock clock.Clock
+	// Removed receives how long after the loss of its connection to a member this node adopts a
+	// view without it. A member whose connection never broke is left out. It is called in the
+	// loop and must not block; nil receives nothing.
+	Removed func(cause gossip.Cause, after time.Duration)
 	// Transport replaces the TCP transport: the in-memory one in tests. Its Self
 	// then sets the node's id and address, and Listen, Advertise, Certificates, TLS and
 	// InsecureTransport are ignored. The node closes it.

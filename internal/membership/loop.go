@@ -403,6 +403,7 @@ func (l *loop) newView(now clock.Instant, v *gossip.View) {
 	n.transport.Learn(peers...)
 	before := n.view.Swap(v)
 	l.noteDepartures(before, v)
+	l.countChanges(now, before, v)
 	l.logMembers(before, v)
 	l.noteForeign(before, v)
 	if f := n.cfg.trace.view; f != nil {

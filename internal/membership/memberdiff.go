@@ -107,6 +107,28 @@ func (l *loop) noteDepartures(before, after *gossip.View) {
 	}
 }
 
+// countChanges counts how a view has changed the cluster of this node, and reports how long removals
+// took.
+func (l *loop) countChanges(now clock.Instant, before, after *gossip.View) {
+	if before == nil || before.Cluster != after.Cluster {
+		return
+	}
+	c := &l.n.counters
+	for _, change := range memberDiff(before, after, l.n.departures.departureOf) {
+		switch e := change.(type) {
+		case gossip.MemberJoined:
+			c.joined.Add(1)
+		case gossip.MemberLeft:
+			c.left.Add(1)
+		case gossip.MemberRemoved:
+			c.removed.Add(1)
+			if p := l.evidence.peers[e.Member.ID]; p != nil && p.lostAt != 0 && l.n.cfg.Removed != nil {
+				l.n.cfg.Removed(e.Cause, now.Sub(p.lostAt))
+			}
+		}
+	}
+}
+
 // reportLeader reports to subscribers when this node follows another leader.
 func (l *loop) reportLeader() {
 	id, _ := l.core.Leader()

@@ -2,11 +2,24 @@ package membership
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 )
+
+// durations collects durations of several nodes.
+type durations struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (d *durations) add(x time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, x)
+}
 
 // At the default level, the log of a node names who joined, who was removed and by which
 // evidence, and who leads. An ordinary start leaves no warning.
@@ -19,7 +32,13 @@ func TestTheLogNamesWhoComesAndGoes(t *testing.T) {
 				t.Errorf("no line with %q:\n%s", parts, log.out.String())
 			}
 		}
-		ms := c.formWith(3, Config{Logger: log.logger()})
+		var removals durations
+		ms := c.formWith(3, Config{Logger: log.logger(), Removed: func(cause gossip.Cause, after time.Duration) {
+			if cause != gossip.CauseDead {
+				t.Errorf("removed as %v", cause)
+			}
+			removals.add(after)
+		}})
 		expect("level=INFO", "this node is in the cluster", "members=3")
 		expect("level=INFO", "members have changed", "joined=")
 		expect("level=INFO", "the cluster has a new leader", "this_node=true")
@@ -39,6 +58,14 @@ func TestTheLogNamesWhoComesAndGoes(t *testing.T) {
 		c.settled(10*time.Second, left...)
 		expect("level=INFO", "members have changed", "node="+next.Name, "removed=", leader.Name+" (dead: sealed refusal)")
 		expect("level=INFO", "the cluster has a new leader", "leader="+next.Name)
+		for _, m := range left {
+			if s := m.Stats(); s.Removed != 1 || s.Left != 0 || s.LeaseLeft <= 0 || s.LeaseLeft > m.Config().Lease {
+				t.Errorf("%s counts %d removed and %d left, with a lease of %v", m.Self().Name, s.Removed, s.Left, s.LeaseLeft)
+			}
+		}
+		if took := removals.all; len(took) != 2 || min(took[0], took[1]) <= 0 || max(took[0], took[1]) > time.Second {
+			t.Errorf("removals took %v", took)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
@@ -50,8 +51,13 @@ type Stats struct {
 	Members [4]int
 	// Epoch is that of the view, 0 without one.
 	Epoch uint64
-	// LeaseValid, Leader: this node holds a lease; it is the leader's.
+	// LeaseValid, Leader: this node holds a lease; it is the leader's. LeaseLeft is how long the
+	// lease is still valid, 0 without one.
 	LeaseValid, Leader bool
+	LeaseLeft          time.Duration
+	// Joined, Left and Removed count members that came, left by their own wish, and were removed
+	// while this node was in the cluster.
+	Joined, Left, Removed uint64
 	// Views counts adopted views; Abandons counts how often running instances had to be
 	// dropped.
 	Views, Abandons uint64
@@ -124,6 +130,7 @@ type Traffic = discovery.Traffic
 type counters struct {
 	discovery.Counters
 	views, abandons, leaseLost, quorumLost   atomic.Uint64
+	joined, left, removed                    atomic.Uint64
 	evidence                                 [EvidenceRefused + 1]atomic.Uint64
 	evidenceBack                             atomic.Uint64
 	viewIn, viewOut                          discovery.TrafficCounter

@@ -227,6 +227,7 @@ func (n *Node) Stats() Stats {
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
 		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(), NonMembers: c.nonMembers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
+		Joined: c.joined.Load(), Left: c.left.Load(), Removed: c.removed.Load(),
 		Steps: c.steps.Load(), ForeignClusters: int(c.foreign.Load()), KeysDiffer: int(c.keysDiffer.Load()), Contests: c.contests.Load(),
 	}
 	for k := EvidenceGoodbye; k <= EvidenceRefused; k++ {
@@ -241,8 +242,9 @@ func (n *Node) Stats() Stats {
 			}
 		}
 	}
-	s.LeaseValid = n.LeaseValid()
-	s.Leader = s.LeaseValid && n.Lease().Leader
+	lease := n.LeaseStatus()
+	s.LeaseValid, s.LeaseLeft = lease.Valid, lease.Left
+	s.Leader = lease.Valid && lease.Leader
 	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.queueCounts()
 	s.InboxWaiting, s.InboxMax, _ = n.inbox.Counts()
 	if n.discovery != nil {

@@ -22,7 +22,7 @@ import (
 const typesMax = 1024
 
 // Env is what Drivers share with the rest of a node's sharding. All fields but
-// StateReplicated must be set.
+// StateReplicated and ShardMoved must be set.
 type Env struct {
 	Log *slog.Logger
 	// Ctx ends all goroutines; Work counts those that may wait for another node.
@@ -33,6 +33,9 @@ type Env struct {
 	// StateReplicated is called for each replicated version of a state, with the time that it
 	// waited.
 	StateReplicated func(typ string, lag time.Duration)
+	// ShardMoved is called on the coordinator's node when a phase of the move of a shard has
+	// ended; it must not block.
+	ShardMoved func(typ, cause, phase string, took time.Duration)
 	// HashStates gives each replicated state a hash, so that an entity that changes a returned
 	// slice is always found.
 	HashStates bool

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
@@ -55,6 +56,9 @@ func (ds *Drivers) newDriver(t Type, c *Counters, foreign bool) *TypeDriver {
 	d := &TypeDriver{
 		all: ds, typ: t, counters: c,
 		inbox: driver.New(driver.Config[any]{Clock: ds.cfg.Clock, Frames: framesMax, Join: joinShardEvents}), ended: make(chan struct{}), drained: make(chan struct{}), trace: &traceRing{},
+	}
+	if observe := ds.env.ShardMoved; observe != nil {
+		d.moves.observe = func(cause, phase string, took time.Duration) { observe(t.Name, cause, phase, took) }
 	}
 	d.transfers = ds.transfers.Type(t.Name, &c.Transfers, func(id gossip.NodeID) bool { return d.view.Load().Member(id) != nil })
 	floors := ds.floors[t.Name]

@@ -38,15 +38,50 @@ const (
 	WhyRebalanced = "moved in order"
 )
 
+// The causes and phases of the durations that moveLog reports.
+const (
+	causeFailure  = "failure"
+	causeTakeover = "takeover"
+	causeHandoff  = "handoff"
+
+	phaseStop  = "stop"
+	phaseWrite = "write"
+	phaseStart = "start"
+	phaseTotal = "total"
+)
+
+// takeoverWithin is how long after its census a coordinator that took over places the shards
+// that it found without a home. Shards that it places later are new.
+const takeoverWithin = 250 * time.Millisecond
+
 // moveLog collects Moves from the trace of a coordinator. Its methods are safe for
 // concurrent use.
 type moveLog struct {
 	mu     sync.Mutex
 	groups []*Moves
 	// open are the shards that do not run at their new homes yet.
-	open map[strategy.ShardID]*Moves
-	// office is when the coordinator took over.
-	office time.Time
+	open map[strategy.ShardID]*openMove
+	// office is when the coordinator took over, census when it had the reports of all members.
+	office, census time.Time
+	// observe receives the durations of phases, unless it is nil.
+	observe func(cause, phase string, took time.Duration)
+}
+
+// openMove is one shard on its way to a new home.
+type openMove struct {
+	*Moves
+	// cause is "" for a shard that had no home before: its duration is not reported.
+	cause string
+	// began is when the shard began to move, phase when its present phase did.
+	began, phase time.Time
+}
+
+// endPhase reports the duration of a phase that has ended.
+func (l *moveLog) endPhase(m *openMove, phase string, at time.Time) {
+	if m.cause != "" && l.observe != nil {
+		l.observe(m.cause, phase, at.Sub(m.phase))
+	}
+	m.phase = at
 }
 
 // addLine adds a trace event of the coordinator.
@@ -55,66 +90,85 @@ func (l *moveLog) addLine(t *traceLine) {
 	defer l.mu.Unlock()
 	switch t.kind {
 	case coordinator.TraceOffice:
-		l.office = t.at
+		l.office, l.census = t.at, time.Time{}
+	case coordinator.TraceCensus:
+		l.census = t.at
 	case coordinator.TraceOfficeLeft:
 		clear(l.open)
 	case coordinator.TraceFreed:
-		l.beginMove(t, t.node, t.detail, t.at)
+		l.beginMove(t, openMove{Moves: &Moves{From: t.node, Why: t.detail, Began: t.at}, cause: causeFailure})
 	case coordinator.TraceMove:
-		l.beginMove(t, 0, WhyRebalanced, t.at)
-	case coordinator.TraceHandOff:
-		if g := l.open[t.shard]; g != nil && g.From == 0 {
-			g.From = t.node
-		}
-	case coordinator.TraceCancel:
-		if g := l.open[t.shard]; g != nil {
-			g.Shards--
-			delete(l.open, t.shard)
-		}
+		l.beginMove(t, openMove{Moves: &Moves{Why: WhyRebalanced, Began: t.at}, cause: causeHandoff})
 	case coordinator.TraceChosen:
 		if l.open[t.shard] == nil {
 			l.beginPlacing(t)
 		}
 		l.open[t.shard].Chosen = t.at
+	default:
+		if m := l.open[t.shard]; m != nil {
+			l.advanceMove(m, t)
+		}
+	}
+}
+
+// advanceMove updates a shard on its way.
+func (l *moveLog) advanceMove(m *openMove, t *traceLine) {
+	switch t.kind {
+	case coordinator.TraceHandOff:
+		if m.From == 0 {
+			m.From = t.node
+		}
+	case coordinator.TraceStopped:
+		if m.cause == causeHandoff {
+			l.endPhase(m, phaseStop, t.at)
+		}
+	case coordinator.TraceCancel:
+		m.Shards--
+		delete(l.open, t.shard)
 	case coordinator.TraceWritten:
-		if g := l.open[t.shard]; g != nil {
-			g.Written = t.at
-		}
+		m.Written = t.at
+		l.endPhase(m, phaseWrite, t.at)
 	case coordinator.TraceHosted:
-		if g := l.open[t.shard]; g != nil {
-			g.Hosted, g.Done = g.Hosted+1, t.at
-			delete(l.open, t.shard)
-		}
+		m.Hosted, m.Done = m.Hosted+1, t.at
+		l.endPhase(m, phaseStart, t.at)
+		m.phase = m.began
+		l.endPhase(m, phaseTotal, t.at)
+		delete(l.open, t.shard)
 	}
 }
 
 // beginPlacing begins the move of a shard that had no home.
 func (l *moveLog) beginPlacing(t *traceLine) {
+	m := openMove{Moves: &Moves{Why: WhyFirst, Began: t.at}}
 	if t.at.Sub(l.office) < movesApart {
-		l.beginMove(t, 0, WhyTakeover, l.office)
-		return
+		m.Why, m.Began = WhyTakeover, l.office
+		if t.at.Sub(l.census) < takeoverWithin {
+			m.cause = causeTakeover
+		}
 	}
-	l.beginMove(t, 0, WhyFirst, t.at)
+	l.beginMove(t, m)
 }
 
-// beginMove adds a shard to the Moves of the same reason, or to new ones. A shard of earlier
+// beginMove adds a shard to the Moves of the same reason, or to those of m. A shard of earlier
 // Moves leaves them.
-func (l *moveLog) beginMove(t *traceLine, from gossip.NodeID, why string, at time.Time) {
-	if g := l.open[t.shard]; g != nil {
-		g.Shards--
+func (l *moveLog) beginMove(t *traceLine, m openMove) {
+	if former := l.open[t.shard]; former != nil {
+		former.Shards--
 	}
 	i := slices.IndexFunc(l.groups, func(g *Moves) bool {
-		return g.Why == why && g.From == from && at.Sub(g.Began) < movesApart
+		return g.Why == m.Why && g.From == m.From && m.Began.Sub(g.Began) < movesApart
 	})
+	m.began, m.phase = m.Began, m.Began
 	if i < 0 {
-		l.groups = append(l.groups[max(0, len(l.groups)-movesMax+1):], &Moves{From: from, Why: why, Began: at})
-		i = len(l.groups) - 1
+		l.groups = append(l.groups[max(0, len(l.groups)-movesMax+1):], m.Moves)
+	} else {
+		m.Moves = l.groups[i]
 	}
 	if l.open == nil {
-		l.open = map[strategy.ShardID]*Moves{}
+		l.open = map[strategy.ShardID]*openMove{}
 	}
-	l.groups[i].Shards++
-	l.open[t.shard] = l.groups[i]
+	m.Shards++
+	l.open[t.shard] = &m
 }
 
 // listMoves returns the newest Moves, the oldest first.
@@ -141,3 +195,21 @@ func (l *moveLog) listOpen() []strategy.ShardID {
 	slices.Sort(out)
 	return out
 }
+
+// countOpen returns the shards that had a home and have none now, and those that a handoff moves.
+func (l *moveLog) countOpen() (homeless, moving int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.open { // order-free: counted
+		if m.cause == causeHandoff {
+			moving++
+		} else {
+			homeless++
+		}
+	}
+	return homeless, moving
+}
+
+// OpenShards returns, on the coordinator's node, how many shards had a home and have none now, and
+// how many a handoff moves.
+func (d *TypeDriver) OpenShards() (homeless, moving int) { return d.moves.countOpen() }

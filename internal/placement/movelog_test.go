@@ -20,6 +20,11 @@ type moveLine struct {
 
 func playMoves(lines ...moveLine) *moveLog {
 	l := &moveLog{}
+	playInto(l, lines...)
+	return l
+}
+
+func playInto(l *moveLog, lines ...moveLine) {
 	for _, x := range lines {
 		t := traceLine{at: atMillis(x.ms), coordinator: true, kind: x.kind, shard: x.shard, hasShard: true, node: x.node}
 		if x.kind == coordinator.TraceFreed {
@@ -27,7 +32,6 @@ func playMoves(lines ...moveLine) *moveLog {
 		}
 		l.addLine(&t)
 	}
-	return l
 }
 
 func atMillis(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
@@ -92,5 +96,61 @@ func TestMovesAreBounded(t *testing.T) {
 	l.addLine(&traceLine{kind: coordinator.TraceOfficeLeft})
 	if open := l.listOpen(); len(open) > 0 {
 		t.Errorf("%v are on their way at a former coordinator", open)
+	}
+}
+
+// observed is a phase as moveLog reports it.
+type observed struct {
+	cause, phase string
+	took         time.Duration
+}
+
+func TestPhasesOfMoves(t *testing.T) {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	for _, c := range []struct {
+		what  string
+		lines []moveLine
+		want  []observed
+	}{
+		{"a crash", []moveLine{
+			{10, coordinator.TraceFreed, 1, 7}, {11, coordinator.TraceChosen, 1, 8}, {15, coordinator.TraceWritten, 1, 8}, {18, coordinator.TraceHosted, 1, 8},
+		}, []observed{{"failure", "write", ms(5)}, {"failure", "start", ms(3)}, {"failure", "total", ms(8)}}},
+		{"a handoff", []moveLine{
+			{10, coordinator.TraceMove, 1, 8}, {11, coordinator.TraceHandOff, 1, 7}, {31, coordinator.TraceStopped, 1, 7},
+			{32, coordinator.TraceChosen, 1, 8}, {35, coordinator.TraceWritten, 1, 8}, {36, coordinator.TraceHosted, 1, 8},
+		}, []observed{{"handoff", "stop", ms(21)}, {"handoff", "write", ms(4)}, {"handoff", "start", ms(1)}, {"handoff", "total", ms(26)}}},
+		{"a home that dies while it stops", []moveLine{
+			{10, coordinator.TraceMove, 1, 8}, {20, coordinator.TraceFreed, 1, 7}, {21, coordinator.TraceChosen, 1, 8},
+			{22, coordinator.TraceWritten, 1, 8}, {24, coordinator.TraceHosted, 1, 8},
+		}, []observed{{"failure", "write", ms(2)}, {"failure", "start", ms(2)}, {"failure", "total", ms(4)}}},
+		{"a takeover, and a shard that is new", []moveLine{
+			{0, coordinator.TraceOffice, 0, 1}, {30, coordinator.TraceCensus, 0, 0},
+			{31, coordinator.TraceChosen, 1, 8}, {35, coordinator.TraceWritten, 1, 8}, {36, coordinator.TraceHosted, 1, 8},
+			{900, coordinator.TraceChosen, 2, 8}, {905, coordinator.TraceWritten, 2, 8}, {906, coordinator.TraceHosted, 2, 8},
+		}, []observed{{"takeover", "write", ms(35)}, {"takeover", "start", ms(1)}, {"takeover", "total", ms(36)}}},
+		{"a shard's first home", []moveLine{
+			{9000, coordinator.TraceChosen, 1, 8}, {9001, coordinator.TraceWritten, 1, 8}, {9002, coordinator.TraceHosted, 1, 8},
+		}, nil},
+	} {
+		var got []observed
+		l := &moveLog{observe: func(cause, phase string, took time.Duration) { got = append(got, observed{cause, phase, took}) }}
+		playInto(l, c.lines...)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestShardsOnTheirWayAreCounted(t *testing.T) {
+	l := playMoves(
+		moveLine{10, coordinator.TraceFreed, 1, 7}, moveLine{10, coordinator.TraceFreed, 2, 7},
+		moveLine{11, coordinator.TraceMove, 3, 8}, moveLine{12, coordinator.TraceHosted, 2, 8},
+	)
+	if homeless, moving := l.countOpen(); homeless != 1 || moving != 1 {
+		t.Errorf("%d homeless, %d moving, want one each", homeless, moving)
+	}
+	playInto(l, moveLine{13, coordinator.TraceOfficeLeft, 0, 0})
+	if homeless, moving := l.countOpen(); homeless != 0 || moving != 0 {
+		t.Errorf("a former coordinator counts %d homeless, %d moving", homeless, moving)
 	}
 }

@@ -268,7 +268,7 @@ func (l *loop) snapshot() figures.Replicator {
 	s.SendRefused, s.FramesSent, s.BytesSent = own.SendRefused, own.FramesSent, own.BytesSent
 	s.FramesReceived, s.BytesReceived, s.FramesBad = own.FramesReceived, own.BytesReceived, own.FramesBad
 	s.DurableWrites, s.DurableErrors = own.DurableWrites, own.DurableErrors
-	s.Subscribers, s.DurableFailing = l.subs.n, l.disk.failing != nil
+	s.Subscribers, s.Durable, s.DurableFailing = l.subs.n, l.disk.to != nil, l.disk.failing != nil
 	_, _, s.InboxDropped = l.r.inbox.Counts()
 	return s
 }

@@ -38,6 +38,7 @@ type hosting interface {
 	Running(stacks bool) []activation.Running
 	Count() int
 	Oldest() time.Duration
+	Waiting() (messages, most int)
 	Close(ctx context.Context) error
 }
 
@@ -179,4 +180,13 @@ func (e *Endpoint) OldestCall() time.Duration {
 		return h.Oldest()
 	}
 	return 0
+}
+
+// WaitingMessages returns how many messages wait in mailboxes here, and how many of them for the
+// entity with the most.
+func (e *Endpoint) WaitingMessages() (messages, most int) {
+	if h := e.rim.hosting(); h != nil {
+		return h.Waiting()
+	}
+	return 0, 0
 }
