@@ -9,21 +9,35 @@ import (
 
 // ddataSeries returns per-replicator series, labelled by role.
 func ddataSeries() []series {
+	return slices.Concat(replicaSeries(), durableSeries())
+}
+
+// durableSeries returns the series of replicators that have a file of durable keys.
+func durableSeries() []series {
 	g := func(name, help string, of func(*figures.Replicator) float64) series {
-		return gauge(name, help, perRole(inUse, of), "role")
+		return gaugePerRole(isDurable, name, help, of)
 	}
 	c := func(name, help string, of func(*figures.Replicator) float64) series {
-		return counter(name, help, perRole(inUse, of), "role")
+		return counterPerRole(isDurable, name, help, of)
 	}
-	durableGauge := func(name, help string, of func(*figures.Replicator) float64) series {
-		return gauge(name, help, perRole(isDurable, of), "role")
+	return []series{
+		c("ddata_set_aside_keys_total", "Durable keys set aside because their file was absent for too long.", func(s *figures.Replicator) float64 { return float64(s.SetAside) }),
+		c("ddata_late_files_total", "Durable files loaded after one that was absent for longer: their deleted keys may reappear.", func(s *figures.Replicator) float64 { return float64(s.LateFiles) }),
+		g("ddata_retained_deletions", "Deletions of durable keys and of map entries under them, retained for durable files that may return.", func(s *figures.Replicator) float64 { return float64(s.Retained) }),
+		c("ddata_durable_errors_total", "Failed writes of the file of durable keys, and files that could not be loaded in full.", func(s *figures.Replicator) float64 { return float64(s.DurableErrors) }),
+		g("ddata_durable_failing", "1 while this node cannot store durable keys: writes of them fail.", func(s *figures.Replicator) float64 { return boolean(s.DurableFailing) }),
+		c("ddata_durable_writes_total", "Syncs of the file of durable keys.", func(s *figures.Replicator) float64 { return float64(s.DurableWrites) }),
 	}
-	durableCounter := func(name, help string, of func(*figures.Replicator) float64) series {
-		return counter(name, help, perRole(isDurable, of), "role")
+}
+
+// replicaSeries returns the series of replicators that are in use. Those that alerts read are 0
+// before their first event.
+func replicaSeries() []series {
+	g := func(name, help string, of func(*figures.Replicator) float64) series {
+		return gaugePerRole(inUse, name, help, of)
 	}
-	// Alerts read the alerted ones, so they are 0 before their first event.
-	alerted := func(name, help string, of func(*figures.Replicator) float64) series {
-		return counter(name, help, perRole(always, of), "role")
+	c := func(name, help string, of func(*figures.Replicator) float64) series {
+		return counterPerRole(inUse, name, help, of)
 	}
 	return []series{
 		g("ddata_keys", "Keys that this node holds.", func(s *figures.Replicator) float64 { return float64(s.Keys) }),
@@ -45,23 +59,17 @@ func ddataSeries() []series {
 				emit(float64(r.ValuesReceived), role, "received")
 			})
 		}, "role", "direction"),
-		durableCounter("ddata_set_aside_keys_total", "Durable keys set aside because their file was absent for too long.", func(s *figures.Replicator) float64 { return float64(s.SetAside) }),
-		durableCounter("ddata_late_files_total", "Durable files loaded after one that was absent for longer: their deleted keys may reappear.", func(s *figures.Replicator) float64 { return float64(s.LateFiles) }),
 		g("ddata_tombstones", "Deleted keys whose tombstone is not yet garbage-collected.", func(s *figures.Replicator) float64 { return float64(s.Tombstones) }),
-		durableGauge("ddata_retained_deletions", "Deletions of durable keys and of map entries under them, retained for durable files that may return.", func(s *figures.Replicator) float64 { return float64(s.Retained) }),
-		durableCounter("ddata_durable_errors_total", "Failed writes of the file of durable keys, and files that could not be loaded in full.", func(s *figures.Replicator) float64 { return float64(s.DurableErrors) }),
-		durableGauge("ddata_durable_failing", "1 while this node cannot store durable keys: writes of them fail.", func(s *figures.Replicator) float64 { return boolean(s.DurableFailing) }),
-		durableCounter("ddata_durable_writes_total", "Syncs of the file of durable keys.", func(s *figures.Replicator) float64 { return float64(s.DurableWrites) }),
 		c("ddata_expired_total", "Keys that this node deleted because no write changed them for the time of their expiry.", func(s *figures.Replicator) float64 { return float64(s.Expired) }),
 		c("ddata_pruned_total", "Tombstones and metadata of removed nodes that were garbage-collected here.", func(s *figures.Replicator) float64 { return float64(s.Pruned) }),
 		c("ddata_floor_gaps_total", "Rounds of garbage collection that this replica missed; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FloorGaps) }),
 		c("ddata_repairs_total", "Values that reads sent to stale replicas.", func(s *figures.Replicator) float64 { return float64(s.Repairs) }),
 		c("ddata_fenced_total", "Requests of superseded writers that this node rejected.", func(s *figures.Replicator) float64 { return float64(s.FencedHere) }),
 		c("ddata_false_claims_total", "Items received from peers that claim changes which this node or another member never made.", func(s *figures.Replicator) float64 { return float64(s.FalseClaims) }),
-		alerted("ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FarTerms) }),
+		counterPerRole(always, "ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FarTerms) }),
 		c("ddata_refused_total", "Data of peers rejected because it is malformed, or exceeds this node's limits more than twice; replicas then differ.", func(s *figures.Replicator) float64 { return float64(s.Refused) }),
 		c("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *figures.Replicator) float64 { return float64(s.LimitErrors) }),
-		alerted("ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *figures.Replicator) float64 { return float64(s.Ahead) }),
+		counterPerRole(always, "ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *figures.Replicator) float64 { return float64(s.Ahead) }),
 		c("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *figures.Replicator) float64 { return float64(s.Eras) }),
 		c("ddata_restamped_total", "Entries of this node restamped because their stamps were too far ahead of another member's clock.", func(s *figures.Replicator) float64 { return float64(s.Restamped) }),
 		c("ddata_quorum_errors_total", "Requests that did not reach their consistency level in time.", func(s *figures.Replicator) float64 { return float64(s.QuorumErrors) }),
@@ -81,6 +89,14 @@ func ddataSeries() []series {
 			})
 		}, "role", "reason")),
 	}
+}
+
+func gaugePerRole(when func(*figures.Replicator) bool, name, help string, of func(*figures.Replicator) float64) series {
+	return gauge(name, help, perRole(when, of), "role")
+}
+
+func counterPerRole(when func(*figures.Replicator) bool, name, help string, of func(*figures.Replicator) float64) series {
+	return counter(name, help, perRole(when, of), "role")
 }
 
 func always(*figures.Replicator) bool { return true }
