@@ -15,6 +15,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
 	"github.com/peerage-go/peerage/internal/harness/page"
 )
@@ -68,6 +69,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Shards, "shards", 64, "number of shards of the counters")
 	flags.IntVar(&c.Replicas, "replicas", 0, "number of processes that keep each count: killing less than half of them must lose none (0: only its home keeps it)")
 	flags.DurationVar(&c.Every, "every", 20*time.Millisecond, "interval of the asks to each counter")
+	flags.IntVar(&c.InFlight, "in-flight", load.InFlightMax, "number of asks that one process may have in flight; more that are due are not sent, and count as not available")
 	flags.DurationVar(&c.Calm, "calm", 300*time.Millisecond, "time without faults between two faults")
 	flags.BoolVar(&c.Rolling, "rolling", false, "replace the processes one by one instead: no ask may fail, no shard move more than twice")
 	flags.BoolVar(&c.InPlace, "in-place", false, "rolling: end each process before its successor starts at its address, not after the successor is ready elsewhere; moves are then printed, not checked")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/internal/harness/server"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -35,7 +36,7 @@ As a service of systemd (Type=notify) it reports when it is ready, and when it s
 With certificates: peerage certs --dir d, then peerage node --config d/a.yaml.`
 
 // hiddenFlags are set by demo, chaos, bench and tests for the processes that they start.
-var hiddenFlags = []string{"until-stdin-closes", "wall-offset", "load-registers", "load-set", "load-counters", "load-every", "history", "state-bytes"}
+var hiddenFlags = []string{"until-stdin-closes", "wall-offset", "load-registers", "load-set", "load-counters", "load-every", "load-in-flight", "history", "state-bytes"}
 
 func (p *program) nodeCommand() *cobra.Command {
 	c, untilStdin := &server.Config{Node: peerage.LocalConfig()}, false
@@ -81,6 +82,7 @@ func nodeFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.IntVar(&c.LoadRegisters, "load-registers", 0, "number of replicated registers to write and read repeatedly; with --data-dir, on disk and with entries")
 	flags.StringVar(&c.History, "history", "", "record every handler run and every request in this new `file`")
 	flags.IntVar(&c.LoadCounters, "load-counters", 0, "number of counters to ask repeatedly")
+	flags.IntVar(&c.LoadInFlight, "load-in-flight", load.InFlightMax, "number of these asks that may be in flight; more are not sent")
 	flags.DurationVar(&c.LoadEvery, "load-every", 10*time.Millisecond, "interval of the asks to each of these counters, over all nodes")
 }
 

@@ -52,16 +52,22 @@ type Totals struct {
 	Asked    uint64 `json:"asked"`
 	Answered uint64 `json:"answered"`
 	GaveUp   uint64 `json:"gave_up"`
+	// NotSent counts requests that were due while the process had too many in flight,
+	// InFlightMost how many it had at the worst moment.
+	NotSent      uint64 `json:"not_sent,omitempty"`
+	InFlightMost int64  `json:"in_flight_most,omitempty"`
 	// Tries counts failed attempts by reason; a caller that retries may still have
 	// had its answer.
 	Tries map[string]uint64 `json:"tries,omitempty"`
 }
 
-// Add adds the counts of o.
+// Add adds the counts of o; of the moments with most in flight it keeps the worse one.
 func (t *Totals) Add(o Totals) {
 	t.Asked += o.Asked
 	t.Answered += o.Answered
 	t.GaveUp += o.GaveUp
+	t.NotSent += o.NotSent
+	t.InFlightMost = max(t.InFlightMost, o.InFlightMost)
 	for reason, n := range o.Tries {
 		if t.Tries == nil {
 			t.Tries = map[string]uint64{}

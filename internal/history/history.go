@@ -58,6 +58,9 @@ const (
 	// Contained: a caller read the set at a majority; Value is 1 if the element number
 	// Entity of the process Sender was there.
 	Contained
+	// NotSent: a request of a caller was due at Start, and was not sent since its process
+	// had too many in flight.
+	NotSent
 )
 
 // Record is one line of a history.
@@ -108,7 +111,7 @@ func decodeRecord(b []byte) (Record, error) {
 		Sender: binary.BigEndian.Uint64(b[56:]),
 		Sent:   clock.Instant(binary.BigEndian.Uint64(b[64:])),
 	}
-	if r.Op < Handled || r.Op > Contained {
+	if r.Op < Handled || r.Op > NotSent {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
 	"github.com/peerage-go/peerage/internal/history"
 )
@@ -21,6 +22,8 @@ type campaign struct {
 	faults *faults.Injector
 	out    io.Writer
 	began  time.Time
+	// machine is what was seen of the machine meanwhile.
+	machine machine.Summary
 	// calmFrom is when the load stood and nothing was hurt yet, ended when it was over.
 	calmFrom, ended clock.Instant
 }

@@ -22,7 +22,7 @@ func (r *Report) rollingRestart(c *campaign, records []history.Record) {
 		v = append(v, fmt.Sprintf("%d asks failed: %s", n, reason))
 	}
 	slices.Sort(v)
-	r.addInvariant("no ask failed, not even once", asks, v)
+	r.addAvailability("no ask failed, not even once", asks, v)
 	var moved []string
 	in := history.Span{From: c.calmFrom, To: c.ended}
 	for i, n := range history.Homes(records, c.cfg.Counters, in) {
@@ -44,7 +44,7 @@ func (r *Report) checkFaults(c *campaign, err error) {
 			effective++
 		}
 	}
-	i := Invariant{Name: "every fault took effect, and all nodes agreed afterwards", Verdict: Passed, Checked: effective}
+	i := Invariant{Name: "every fault took effect, and all nodes agreed afterwards", Verdict: Passed, Checked: effective, Availability: true}
 	switch want := c.steps(); {
 	case err != nil && strings.Contains(err.Error(), "context canceled"):
 		i.Verdict, i.Violations = Unknown, []string{"interrupted: " + err.Error()}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/load"
 )
 
 // Config holds the settings of a run, those of the flags of `peerage chaos`.
@@ -21,11 +22,13 @@ type Config struct {
 	Replicas int           `json:"replicas"`
 	Every    time.Duration `json:"every_ns"`
 	Calm     time.Duration `json:"calm_ns"`
-	Rolling  bool          `json:"rolling"`
-	InPlace  bool          `json:"in_place"`
-	Version  bool          `json:"new_version"`
-	Enforce  bool          `json:"enforce_bounds"`
-	Kinds    string        `json:"faults"`
+	// InFlight is how many requests a process may have in flight, 0 for the default.
+	InFlight int    `json:"in_flight,omitempty"`
+	Rolling  bool   `json:"rolling"`
+	InPlace  bool   `json:"in_place"`
+	Version  bool   `json:"new_version"`
+	Enforce  bool   `json:"enforce_bounds"`
+	Kinds    string `json:"faults"`
 	// Work names workloads, with commas; "" is the counters alone.
 	Work string `json:"workload,omitempty"`
 	// Preset is the name of the preset that Kinds and Rolling come from, "" for none.
@@ -51,6 +54,7 @@ func (c *Config) Validate() error {
 	check(c.Replicas >= 0 && c.Replicas <= c.Nodes, "--replicas is %d: choose 0 to --nodes, %d", c.Replicas, c.Nodes)
 	check(c.Every >= time.Millisecond && c.Every <= time.Second, "--every is %v: choose 1ms to 1s", c.Every)
 	check(c.Calm >= 0 && c.Calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.Calm)
+	check(c.InFlight >= 0 && c.InFlight <= 100_000, "--in-flight is %d: choose 1 to 100000", c.InFlight)
 	for _, k := range c.faultKinds() {
 		check(k != faults.Ring || c.Nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.Nodes)
 		check(k.Exists(), "--faults names %q: choose of %s,%s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds, faults.ProcessorKinds)
@@ -91,6 +95,9 @@ func (c *Config) command() string {
 	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
 	if c.Replicas > 0 {
 		s += fmt.Sprintf(" --replicas %d", c.Replicas)
+	}
+	if c.InFlight > 0 && c.InFlight != load.InFlightMax {
+		s += fmt.Sprintf(" --in-flight %d", c.InFlight)
 	}
 	if c.Work != "" && c.Work != workCounter {
 		s += fmt.Sprintf(" --workload %s", c.Work)

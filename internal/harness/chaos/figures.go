@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 		bounds[kind] = max(bounds[kind], boundOf(ro))
 		rounds[kind]++
 	}
-	r.addInvariant(fmt.Sprintf("every counter was answered again within %v of every fault", harness.BoundServed), len(c.faults.Rounds)*c.cfg.Counters, late)
+	r.addAvailability(fmt.Sprintf("every counter was answered again within %v of every fault", harness.BoundServed), len(c.faults.Rounds)*c.cfg.Counters, late)
 	kinds := make([]string, 0, len(times))
 	for k := range times {
 		kinds = append(kinds, k)
@@ -46,7 +47,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 		r.Recovery = append(r.Recovery, rec)
 	}
 	if c.cfg.Enforce {
-		r.addInvariant("the p99 of every kind of fault keeps its bound", len(r.Recovery), slow)
+		r.addAvailability("the p99 of every kind of fault keeps its bound", len(r.Recovery), slow)
 	}
 }
 
@@ -87,7 +88,7 @@ func during(records []history.Record, in history.Span) []history.Record {
 
 // countRequests fills the counters and checks that no caller gave up.
 func (r *Report) countRequests(records []history.Record) {
-	var asked, answered, gaveUp, handled uint64
+	var asked, answered, gaveUp, handled, notSent uint64
 	for _, rec := range records {
 		switch rec.Op {
 		case history.Asked:
@@ -96,19 +97,21 @@ func (r *Report) countRequests(records []history.Record) {
 			answered++
 		case history.Failed:
 			gaveUp++
+		case history.NotSent:
+			notSent++
 		case history.Handled:
 			handled++
 		}
 	}
 	r.Counters = map[string]uint64{
 		"asked": asked, "answered": answered, "given_up": gaveUp, "handled": handled,
-		"caller_ended_first": asked - answered - gaveUp,
+		"caller_ended_first": asked - answered - gaveUp, "not_sent": notSent,
 	}
 	var v []string
 	if gaveUp > 0 {
 		v = append(v, fmt.Sprintf("%d requests were given up after %v of retries", gaveUp, load.CallerPatience))
 	}
-	r.addInvariant("every request was answered, unless its caller's process ended first", int(asked), v)
+	r.addAvailability("every request was answered, unless its caller's process ended first", int(asked), v)
 }
 
 // Latency is of requests that had an answer, from the instant at which each was due.
@@ -208,6 +211,9 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 			continue
 		}
 		switch rec.Op {
+		case history.NotSent:
+			at(rec.Start).Due++
+			r.Availability.NotSent++
 		case history.Asked:
 			at(rec.Start).Due++
 		case history.Answered:
@@ -221,10 +227,32 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 			at(rec.End).GaveUp++
 		}
 	}
+	r.availability(c)
 	for _, ro := range c.faults.Rounds {
 		r.Faults = append(r.Faults, FaultSpan{
 			Round: ro.Number, Kind: ro.Kind, Detail: string(ro.Kind) + " of " + ro.PlaceNames() + ro.Detail(),
 			FromMS: harness.Milliseconds(ro.From.Sub(c.calmFrom)), ToMS: harness.Milliseconds(ro.To.Sub(c.calmFrom)), TookEffect: ro.TookEffect,
 		})
 	}
+}
+
+// availability sums up the timeline. Where fewer requests were due than the load has, the
+// processes of their callers were gone: their users had no answer.
+func (r *Report) availability(c *campaign) {
+	a := &r.Availability
+	a.InFlightMax, a.InFlightMost = cmp.Or(c.cfg.InFlight, load.InFlightMax), int(c.fleet.Totals().InFlightMost)
+	for _, b := range r.Timeline {
+		a.Prompt += b.Prompt
+		a.Answered += b.Answered
+		a.Due += b.Due
+	}
+	a.Due = max(a.Due, int(r.Load.Target*c.ended.Sub(c.calmFrom).Seconds()))
+}
+
+// percent returns how many percent n is of all, 0 of none.
+func percent(n, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(n) / float64(all)
 }

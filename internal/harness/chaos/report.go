@@ -12,6 +12,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 )
 
 // The verdicts of a report and of each of its invariants.
@@ -53,6 +54,9 @@ type Report struct {
 	Failovers []Failover      `json:"failovers"`
 	Costs     []Cost          `json:"costs"`
 	Linear    Linearizability `json:"linearizability"`
+	// Availability sums up the timeline, Machine is what was seen of the machine meanwhile.
+	Availability Availability    `json:"availability"`
+	Machine      machine.Summary `json:"machine"`
 	// Histories is the directory that holds the records, if it was kept.
 	Histories string    `json:"histories,omitempty"`
 	Config    Config    `json:"config"`
@@ -76,6 +80,9 @@ type Invariant struct {
 	Verdict    string   `json:"verdict"`
 	Checked    int      `json:"checked"`
 	Violations []string `json:"violations,omitempty"`
+	// Availability is set for promises that processes without enough processor time cannot
+	// keep. On an overloaded machine, a broken one is UNKNOWN.
+	Availability bool `json:"availability,omitempty"`
 }
 
 // Recovery is how long counters were without an answer, over all rounds of a kind.
@@ -85,6 +92,20 @@ type Recovery struct {
 	harness.Quantiles
 	BoundMS float64 `json:"bound_ms"`
 	Met     bool    `json:"met"`
+}
+
+// Availability counts the requests that were due while the load stood, by what users had of
+// them. Those of processes that were gone count as due, so nothing is left out.
+type Availability struct {
+	Due int `json:"due"`
+	// Prompt had their answer within 100 ms, Answered at any time.
+	Prompt   int `json:"prompt"`
+	Answered int `json:"answered"`
+	// NotSent were due while their process had too many requests in flight, of at most
+	// InFlightMax. InFlightMost is the most that any process had.
+	NotSent      int `json:"not_sent"`
+	InFlightMax  int `json:"in_flight_max"`
+	InFlightMost int `json:"in_flight_most"`
 }
 
 // Bin is what happened in a tenth of a second.
@@ -134,6 +155,26 @@ func boundOf(r *faults.Round) time.Duration {
 	return harness.BoundMajority
 }
 
+// addAvailability adds a promise that an overloaded machine excuses.
+func (r *Report) addAvailability(name string, checked int, violations []string) {
+	r.addInvariant(name, checked, violations)
+	r.Invariants[len(r.Invariants)-1].Availability = true
+}
+
+// excuseOverload makes broken promises of availability UNKNOWN if the machine was overloaded.
+// Promises of safety hold on any machine.
+func (r *Report) excuseOverload() {
+	if !r.Machine.Overloaded {
+		return
+	}
+	for i := range r.Invariants {
+		if inv := &r.Invariants[i]; inv.Availability && inv.Verdict == Failed {
+			inv.Verdict = Unknown
+			inv.Violations = append([]string{"the machine was overloaded: " + r.Machine.String()}, inv.Violations...)
+		}
+	}
+}
+
 func (r *Report) addInvariant(name string, checked int, violations []string) {
 	i := Invariant{Name: name, Verdict: Passed, Checked: checked, Violations: violations}
 	switch {
@@ -171,6 +212,9 @@ func (r *Report) Print(w io.Writer) {
 			k.Kind, k.Rounds, k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
 	}
 	fmt.Fprintf(w, "  load             %.0f requests per second, %.0f answered before the first fault\n", r.Load.Target, r.Load.Before)
+	fmt.Fprintf(w, "  availability     %.2f %% of %d requests that were due had their answer within %v, %.2f %% ever\n",
+		percent(r.Availability.Prompt, r.Availability.Due), r.Availability.Due, promptMax, percent(r.Availability.Answered, r.Availability.Due))
+	fmt.Fprintf(w, "  machine          %v\n", r.Machine)
 	for _, l := range []struct {
 		when string
 		of   Latency

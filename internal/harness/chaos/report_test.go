@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -107,6 +109,14 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		"a caller gives up": {func(_ *campaign, r []history.Record) []history.Record {
 			return append(r, history.Record{Op: history.Failed, Node: 9, Start: 3000 * ms, End: 3001 * ms})
 		}, Config{}, "every request was answered", Failed},
+		"a caller gives up on an overloaded machine": {func(c *campaign, r []history.Record) []history.Record {
+			c.machine.Overloaded = true
+			return append(r, history.Record{Op: history.Failed, Node: 9, Start: 3000 * ms, End: 3001 * ms})
+		}, Config{}, "every request was answered", Unknown},
+		"an overloaded machine excuses no second instance": {func(c *campaign, r []history.Record) []history.Record {
+			c.machine.Overloaded = true
+			return append(r, history.Record{Op: history.Handled, Node: 1, Term: 1, Seq: 1, Value: 41, Start: 3000 * ms, End: 3001 * ms})
+		}, Config{}, "two live instances|acknowledged was lost|went back", Failed},
 		"a fault without effect": {func(c *campaign, r []history.Record) []history.Record {
 			c.faults.Rounds[0].TookEffect = false
 			return r
@@ -189,5 +199,31 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Requests that were not sent, and those of processes that were gone, count as not available.
+func TestAvailabilityLeavesNothingOut(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	c, records := planted(Config{})
+	c.calmFrom = 1 * ms
+	for at := 3000 * ms; at < 4000*ms; at += 50 * ms {
+		records = append(records, history.Record{Op: history.NotSent, Node: 9, Start: at + 10*ms})
+	}
+	records = slices.DeleteFunc(records, func(r history.Record) bool { // a process is gone from 7 s on
+		return r.Start > 7000*ms && (r.Op == history.Answered || r.Op == history.Asked)
+	})
+	r := c.report(records, nil)
+	a := r.Availability
+	if a.NotSent != 20 || a.InFlightMax != load.InFlightMax || a.Prompt != a.Answered || a.Answered != 140 || r.Counters["not_sent"] != 20 {
+		t.Errorf("%+v, %v", a, r.Counters)
+	}
+	if want := 9 * 20; a.Due < want-1 {
+		t.Errorf("%d requests were due, want %d or more", a.Due, want)
+	}
+	var out strings.Builder
+	r.Print(&out)
+	if want := fmt.Sprintf("%.2f %% of %d requests that were due", percent(a.Prompt, a.Due), a.Due); !strings.Contains(out.String(), want) {
+		t.Errorf("the report lacks %q:\n%s", want, out.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -21,7 +22,7 @@ const registersUsed = 8
 // Run plays the rounds of cfg, and checks the records. Its processes keep their
 // files in dir. Progress goes to out.
 func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, error) {
-	f := &fleet.Fleet{Dir: dir, Counters: cfg.Counters, Shards: cfg.Shards, Replicas: cfg.replicas(), Every: cfg.Every}
+	f := &fleet.Fleet{Dir: dir, Counters: cfg.Counters, Shards: cfg.Shards, Replicas: cfg.replicas(), Every: cfg.Every, InFlight: cfg.InFlight}
 	c := &campaign{
 		cfg: cfg, fleet: f, out: out, began: time.Now(),
 		faults: &faults.Injector{Fleet: f, Rng: rand.New(rand.NewPCG(cfg.Seed, 0))},
@@ -35,8 +36,10 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 	f.Set = cfg.works(workSet)
 	defer f.End()
 	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
+	watch := machine.Start(f.PIDs)
 	err := c.playRounds(ctx)
 	c.ended = clock.Boot().Now()
+	c.machine = watch.Stop()
 	f.End()
 	records, readErr := f.Records()
 	if readErr != nil {
@@ -50,7 +53,7 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 	slices.SortStableFunc(records, func(a, b history.Record) int { return cmp.Compare(a.Start, b.Start) })
 	r := &Report{
 		Schema: SchemaVersion, At: time.Now().UTC(), Config: *c.cfg, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
-		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{},
+		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{}, Machine: c.machine,
 	}
 	r.checkFaults(c, err)
 	r.checkLoad(c, records)
@@ -64,6 +67,7 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 	r.timeline(c, records)
 	r.failovers(c, records)
 	r.costs(c)
+	r.excuseOverload()
 	r.Verdict = Passed
 	for _, i := range r.Invariants {
 		if i.Verdict == Failed || i.Verdict == Unknown && r.Verdict == Passed {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/harness"
@@ -23,6 +24,8 @@ type Fleet struct {
 	Counters int
 	Shards   int
 	Every    time.Duration
+	// InFlight is how many requests of its load a process may have in flight, 0 for the default.
+	InFlight int
 	// Replicas is how many processes keep each count.
 	Replicas int
 	// StateBytes is how large each count's state is made.
@@ -55,6 +58,7 @@ type Fleet struct {
 	minMembers int
 
 	Now []*Process // nil while no process runs at the place
+	mu  sync.Mutex // guards all against readers; one goroutine writes
 	all []*Process
 }
 
@@ -92,6 +96,9 @@ func (f *Fleet) host(i int) string {
 // It listens at listen.
 func (f *Fleet) Start(i int, listen string) (*Process, error) {
 	args := []string{"--load-counters", strconv.Itoa(f.Counters), "--shards", strconv.Itoa(f.Shards), "--load-every", f.Every.String()}
+	if f.InFlight > 0 {
+		args = append(args, "--load-in-flight", strconv.Itoa(f.InFlight))
+	}
 	if f.Replicas > 0 {
 		args = append(args, "--replicas", strconv.Itoa(f.Replicas))
 	}
@@ -133,7 +140,9 @@ func (f *Fleet) Start(i int, listen string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
 	f.Now[i], f.all = p, append(f.all, p)
+	f.mu.Unlock()
 	return p, nil
 }
 
@@ -252,6 +261,19 @@ func (f *Fleet) Records() ([]history.Record, error) {
 
 // All returns all processes that ever stood at a place.
 func (f *Fleet) All() []*Process { return slices.Clone(f.all) }
+
+// PIDs returns the numbers of the processes that have not ended. It may be called by any
+// goroutine.
+func (f *Fleet) PIDs() (pids []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.all {
+		if !p.waitedFor() {
+			pids = append(pids, p.PID())
+		}
+	}
+	return pids
+}
 
 // Totals sums what the callers of all processes saw.
 func (f *Fleet) Totals() harness.Totals {

@@ -17,7 +17,8 @@ import (
 
 // Callers asks counters at a fixed rate, whether or not earlier asks were answered: the load
 // is open. Each request has a caller of its own, which retries until it has an answer or
-// its patience ends. Its latency counts from the instant at which it was due, also if the
+// its patience ends. A process has at most InFlight requests in flight: a request that is due
+// beyond that is not sent, and recorded as such. The latency of a request counts from the instant at which it was due, also if the
 // process was held then.
 type Callers struct {
 	Counters int
@@ -25,6 +26,8 @@ type Callers struct {
 	// turns, by the clock that all processes of a machine share. So each counter is asked
 	// in every period, and a counter without an answer did not answer.
 	Every time.Duration
+	// InFlight is how many requests this process has in flight at most.
+	InFlight int
 	// Turn is this member's place among so many.
 	Turn func() (place, of int)
 	// Leaving is true once the node drains: nothing new is asked then.
@@ -37,9 +40,12 @@ type Callers struct {
 	Clock   clock.Clock
 	History *history.Writer
 
-	asked, answered, gaveUp atomic.Uint64
-	mu                      sync.Mutex
-	tries                   map[string]uint64
+	asked, answered, gaveUp, notSent atomic.Uint64
+
+	inFlight, inFlightMost atomic.Int64
+
+	mu    sync.Mutex
+	tries map[string]uint64
 }
 
 const (
@@ -47,10 +53,9 @@ const (
 	AttemptPatience = 2 * time.Second
 	// CallerPatience ends a request: its caller gives up.
 	CallerPatience = 10 * time.Second
-	// retryAfter is the pause after the first failed attempt of a request. It doubles with
-	// each further one, up to retryAfterMax: an open load has many callers that wait.
-	retryAfter    = 5 * time.Millisecond
-	retryAfterMax = 160 * time.Millisecond
+	// InFlightMax is how many requests a process has in flight at most by default, as a client
+	// with a pool of connections would.
+	InFlightMax = 512
 )
 
 // CounterID returns the id of the i-th counter.
@@ -79,6 +84,7 @@ func (l *Callers) Run(ctx context.Context) {
 func (l *Callers) caller(ctx context.Context, i int) {
 	var requests sync.WaitGroup
 	defer requests.Wait()
+	retries := &backoff{}
 	last := l.Clock.Now()
 	for turn := uint64(0); ; turn++ {
 		due := l.turnAfter(i, last)
@@ -89,7 +95,30 @@ func (l *Callers) caller(ctx context.Context, i int) {
 		if defect.Active() == defect.Idle && !defect.Every(turn, 3) {
 			continue
 		}
-		requests.Go(func() { l.request(ctx, i, due) })
+		if !l.admitRequest() {
+			l.notSent.Add(1)
+			l.History.Write(history.Record{Op: history.NotSent, Entity: uint32(i), Node: l.Node(), Start: due})
+			continue
+		}
+		requests.Go(func() {
+			defer l.inFlight.Add(-1)
+			l.request(ctx, i, due, retries)
+		})
+	}
+}
+
+// admitRequest counts one more request in flight, unless there are too many.
+func (l *Callers) admitRequest() bool {
+	n := l.inFlight.Add(1)
+	if n > int64(l.InFlight) {
+		l.inFlight.Add(-1)
+		return false
+	}
+	for {
+		most := l.inFlightMost.Load()
+		if n <= most || l.inFlightMost.CompareAndSwap(most, n) {
+			return true
+		}
 	}
 }
 
@@ -127,17 +156,18 @@ func (l *Callers) turnAfter(counter int, after clock.Instant) clock.Instant {
 }
 
 // request is one request that was due at an instant, with its retries.
-func (l *Callers) request(ctx context.Context, i int, due clock.Instant) {
+func (l *Callers) request(ctx context.Context, i int, due clock.Instant, retries *backoff) {
 	l.asked.Add(1)
 	r := history.Record{Op: history.Asked, Entity: uint32(i), Node: l.Node(), Start: due}
 	l.History.Write(r)
 	r.Op = history.Failed
 	patience, cancel := context.WithTimeout(context.Background(), CallerPatience)
 	defer cancel()
-	for pause := retryAfter; ; pause = min(2*pause, retryAfterMax) {
+	for again := false; ; again = true {
 		attempt, done := context.WithTimeout(patience, AttemptPatience)
 		total, err := l.Ask(attempt, CounterID(i))
 		done()
+		retries.endAttempt(err == nil, again)
 		if err == nil {
 			r.Op, r.Value = history.Answered, total
 			break
@@ -146,7 +176,7 @@ func (l *Callers) request(ctx context.Context, i int, due clock.Instant) {
 		if ctx.Err() != nil || l.Leaving() {
 			return // the process ends; the caller has not given up
 		}
-		if harness.Pause(patience, pause) != nil {
+		if retries.awaitRetry(patience) != nil {
 			break
 		}
 	}
@@ -178,5 +208,8 @@ func (l *Callers) Totals() harness.Totals {
 	l.mu.Lock()
 	tries := maps.Clone(l.tries)
 	l.mu.Unlock()
-	return harness.Totals{Asked: l.asked.Load(), Answered: l.answered.Load(), GaveUp: l.gaveUp.Load(), Tries: tries}
+	return harness.Totals{
+		Asked: l.asked.Load(), Answered: l.answered.Load(), GaveUp: l.gaveUp.Load(), NotSent: l.notSent.Load(),
+		InFlightMost: l.inFlightMost.Load(), Tries: tries,
+	}
 }

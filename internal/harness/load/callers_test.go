@@ -27,7 +27,7 @@ func TestTheLoadIsOpen(t *testing.T) {
 		var asked atomic.Uint64
 		now := clock.Func(func() clock.Instant { return clock.Instant(time.Since(begun)) + 1 })
 		l := Callers{
-			Counters: 1, Every: every, Clock: now, History: w,
+			Counters: 1, Every: every, InFlight: InFlightMax, Clock: now, History: w,
 			Turn: func() (int, int) { return 0, 1 }, Leaving: func() bool { return false }, Node: func() uint64 { return 1 },
 			Ask: func(context.Context, string) (uint64, error) {
 				n := asked.Add(1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -113,7 +114,19 @@ func headline(r *chaos.Report) []answer {
 		lost.Answer = grouped(broken)
 	}
 	gaveUp := answer{Question: "requests given up", Answer: grouped(int(r.Counters["given_up"])), Of: "of " + grouped(int(r.Counters["asked"]))}
-	return []answer{twice, lost, gaveUp, slowest(r)}
+	if n := r.Availability.NotSent; n > 0 {
+		gaveUp.Of += fmt.Sprintf("; %s were not sent", grouped(n))
+	}
+	return []answer{twice, lost, available(r), gaveUp, slowest(r)}
+}
+
+// available is the share of the requests that had their answer promptly.
+func available(r *chaos.Report) answer {
+	a, av := answer{Question: "answered within 100 ms", Answer: "?"}, r.Availability
+	if av.Due > 0 {
+		a.Answer, a.Of = fmt.Sprintf("%.1f %%", math.Floor(1000*float64(av.Prompt)/float64(av.Due))/10), "of "+grouped(av.Due)+" that were due"
+	}
+	return a
 }
 
 // slowest is how long the worst kind of fault kept counters without an answer.
@@ -172,6 +185,8 @@ func environment(r *chaos.Report) []answer {
 		{Question: "kernel", Answer: e.Kernel},
 		{Question: "load average", Answer: e.Load},
 		{Question: "load", Answer: fmt.Sprintf("%.0f requests per second due, %.0f answered before the first fault", r.Load.Target, r.Load.Before)},
+		{Question: "in flight", Answer: fmt.Sprintf("at most %d requests of a process, of %d allowed; %s that were due were not sent", r.Availability.InFlightMost, r.Availability.InFlightMax, grouped(r.Availability.NotSent))},
+		{Question: "meanwhile", Answer: r.Machine.String()},
 		{Question: "failed attempts", Answer: attempts(r)},
 		{Question: "settings", Answer: settingsText(r)},
 	}

@@ -51,8 +51,10 @@ type Config struct {
 	History        string
 	LoadCounters   int
 	LoadEvery      time.Duration
-	LoadRegisters  int
-	LoadSet        bool
+	// LoadInFlight is how many of the load's requests may be in flight.
+	LoadInFlight  int
+	LoadRegisters int
+	LoadSet       bool
 
 	// DataDir is where the node keeps its files, "" for none.
 	DataDir string

@@ -180,7 +180,7 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 	caller := func() uint64 { return uint64(s.node.Self().ID) }
 	if s.cfg.LoadCounters > 0 {
 		s.load = &load.Callers{
-			Counters: s.cfg.LoadCounters, Every: s.cfg.LoadEvery,
+			Counters: s.cfg.LoadCounters, Every: s.cfg.LoadEvery, InFlight: cmp.Or(s.cfg.LoadInFlight, load.InFlightMax),
 			Turn: s.turn, Leaving: s.node.Draining,
 			Ask: load.PlantAsk(func(ctx context.Context, id string) (uint64, error) {
 				t, err := s.counters.Ask(ctx, id, load.Add{N: 1, Sent: boot.Now()})
