@@ -33,24 +33,25 @@ type Config struct {
 	// Listen names no particular address ("0.0.0.0:7101"). Default: the actual listen
 	// address.
 	Advertise string
-	// Roles are the node's labels: at most 32, each of at most 64 bytes from
+	// Roles are the node's labels. At most 32, each of at most 64 bytes from
 	// a-z A-Z 0-9 . _ -.
 	Roles []string
-	// AppVersion orders releases of the application: at most 64 printable bytes.
+	// AppVersion orders releases of the application: new shards go to the newest. At most 64
+	// printable bytes.
 	AppVersion string
 	// Metadata is a further description of the node for readers of views: a zone, a
-	// machine's name. Every view carries it, so it is small: at most 8 entries and 256
+	// machine's name. Every view carries it, so it is small. At most 8 entries and 256
 	// bytes in all, keys of the same bytes as roles, values printable. It does not change
 	// while the node runs.
 	Metadata map[string]string
 
 	// Join lists the contact points: addresses of other nodes of the cluster. The node probes
-	// them with back-off until one admits it. At most 1024, each
+	// them with back-off until one admits it. There are at most 1024. Each is one of these:
 	//
-	//	10.0.0.7:7101                  an address,
-	//	peers.example:7101             all addresses of a host name (A, AAAA), or
+	//	10.0.0.7:7101                  an address
+	//	peers.example:7101             all addresses of a host name (A, AAAA)
 	//	srv:_peerage._tcp.example      all targets of SRV records, each with its port;
-	//	                               priority and weight do not matter.
+	//	                               priority and weight do not matter
 	//
 	// Names are looked up again at every round: every second without a view, every 10 s
 	// with one. A name that does not resolve is logged and keeps its last addresses.
@@ -99,7 +100,7 @@ type Config struct {
 	// certainty. Default: 30 s; negative: never.
 	ReformAfter time.Duration
 
-	// Members is the expected number of members, at most 2048. The leader pings all of
+	// Members is the expected number of members. At most 2048. The leader pings all of
 	// them every P; above 200 the defaults of Ping, Lease and RemoveAfter are those below
 	// times Members/200, so that the leader's work and traffic stay those of 200 members.
 	// Worked out for 1000: P = 500 ms, L = 5 s, RemoveAfter = 10 s, and 2000 pings a
@@ -125,7 +126,8 @@ type Config struct {
 	// DriftPPM (equal) bounds by how much two clocks' rates may differ, in parts per
 	// million. Default: 1000, that is 1 ms per second.
 	DriftPPM int
-	// CrashEvidence (equal) sets the effect of proofs of death. Default: full.
+	// CrashEvidence (equal) sets the effect of proofs of death. Default:
+	// gossip.EvidenceFull.
 	CrashEvidence gossip.CrashEvidence
 	// Partition (equal, by its String) decides which part continues when the members
 	// cannot reach each other, and which part stops: gossip.KeepMajority,
@@ -139,7 +141,7 @@ type Config struct {
 	// Oracle, if set, is asked about members that cannot be reached, and about all of
 	// them while this node's lease is not renewed: an orchestrator's API, for example. It
 	// returns true only for a process that is certainly gone. It is called from
-	// goroutines of its own, at most one at a time per member, and should honour ctx.
+	// goroutines of its own, one at a time per member, and should honour ctx.
 	// Only an answer within L of this node's newest grant can replace a quorum: half of L
 	// remains for it when all other members vanish without a goodbye.
 	Oracle func(ctx context.Context, n gossip.Node) (gone bool, err error)
@@ -155,13 +157,13 @@ type Config struct {
 	// TLS turns on mutual TLS with a config of the application's own; not together with
 	// CertificateFiles.
 	TLS *tls.Config
-	// SharedSecrets protects a cluster without certificates: at most 4 secrets, each of at
-	// least 32 random bytes, that all nodes hold. Each connection begins with a proof, on
+	// SharedSecrets protects a cluster without certificates: all nodes hold the same secrets.
+	// At most 4, each of at least 32 random bytes. Each connection begins with a proof, on
 	// both sides, that the far end holds one, and every record of it carries a MAC. It
-	// encrypts no connection, and does not authenticate single nodes: see SECURITY.md. Datagrams are encrypted, with keys derived from the secrets
-	// unless SecretKeys is set. The first is used to dial, all are accepted.
+	// encrypts no connection, and does not authenticate single nodes: see SECURITY.md.
+	// Datagrams are encrypted, with keys derived from the secrets unless SecretKeys is set. The first is used to dial, all are accepted.
 	SharedSecrets [][]byte
-	// SecretKeys encrypt memberlist's gossip: at most 16 AES keys of 16, 24 or 32
+	// SecretKeys encrypt memberlist's gossip. At most 16 AES keys of 16, 24 or 32
 	// bytes. The first encrypts, all decrypt. Node.RotateKeys replaces them.
 	SecretKeys [][]byte
 	// InsecureTransport declares the network trusted: it allows an address other than
@@ -217,8 +219,8 @@ type Config struct {
 	LameDuck time.Duration
 	// Logger receives warnings for operators, and events at lower levels. Default: discard.
 	Logger *slog.Logger
-	// Registerer registers the node's metrics. If nil, none are exported. Shutdown and
-	// Close unregister them.
+	// Registerer registers the node's metrics. Shutdown and Close unregister them. Default:
+	// none are exported.
 	Registerer prometheus.Registerer
 
 	// Network, if set, carries all traffic in memory instead of TCP: for tests of programs
@@ -236,7 +238,7 @@ type Config struct {
 	// NoDiscovery disables memberlist: nodes are then found only at contact points and
 	// through views, and no datagram is sent or read.
 	NoDiscovery bool
-	// Discovery tunes memberlist.
+	// Discovery tunes memberlist. Default: those of Discovery.
 	Discovery Discovery
 
 	clock clock.Clock // measures leases; nil: clock.Boot
@@ -253,11 +255,12 @@ type Resolver = gossip.Resolver
 // in PEM. Key must belong to Cert. Cert must be signed by one of CA, for servers as well as
 // for clients.
 type CertificateFiles struct {
-	// Cert holds the node's certificate, then those between it and the CA, if any.
+	// Cert holds the node's certificate, then those between it and the CA, if any. It is
+	// required.
 	Cert string
-	// Key holds its private key.
+	// Key holds its private key. It is required.
 	Key string
-	// CA holds every trusted authority. Use one that signs only for this cluster: with
+	// CA holds every trusted authority. It is required. Use one that signs only for this cluster: with
 	// Name empty, any holder of a client certificate of it is admitted. To change the
 	// authority, add the new one here on all nodes, then replace all certificates, then
 	// remove the old one.

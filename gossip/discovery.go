@@ -10,11 +10,12 @@ import (
 // Discovery tunes memberlist. It does not affect safety, only how fast and at what cost
 // nodes are discovered.
 type Discovery struct {
-	// ProbeInterval is memberlist's. Default: 1 s.
+	// ProbeInterval is how often memberlist probes a node. Default: 1 s.
 	ProbeInterval time.Duration
-	// GossipInterval is memberlist's. Default: 200 ms.
+	// GossipInterval is how often memberlist sends news to some nodes. Default: 200 ms.
 	GossipInterval time.Duration
-	// PushPullInterval is memberlist's. Default: 15 s.
+	// PushPullInterval is how often memberlist exchanges its whole table with a node.
+	// Default: 15 s.
 	PushPullInterval time.Duration
 	// RejoinInterval is how often contact points and recently lost addresses are joined
 	// again, so that a healed network becomes one cluster. Default: 2 s.

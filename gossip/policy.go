@@ -89,7 +89,7 @@ func (KeepMajority) EnoughVoters(voters, yes int, senior bool) bool {
 // remain, it is as KeepMajority. In a cluster of 2N and more members, N voters are not
 // enough, since two parts could have them: there a majority is required.
 type StaticQuorum struct {
-	// N is at least 1.
+	// N is the number of voters that a part needs. It is at least 1.
 	N int
 }
 
@@ -153,8 +153,9 @@ func (KeepOldest) EnoughVoters(voters, yes int, senior bool) bool {
 // it may come late, and that any sign of life withdraws it. A member with which another
 // one in the same part has a link is not assumed dead.
 type AssumeCrash struct {
-	// After must exceed RemoveAfter + Lease: a majority must have had the time to
-	// continue before a minority does.
+	// After is the silence after which a part assumes that the other members have crashed. It
+	// must exceed RemoveAfter + Lease: a majority must have had the time to continue before a
+	// minority does.
 	After time.Duration
 }
 

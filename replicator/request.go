@@ -38,6 +38,9 @@ func FenceOf(opts []Option) (f Fence) {
 // has lost contact with the other members. Expiry is a deletion like any other: it wins over
 // a concurrent update of the key.
 type Expiry struct {
+	// Prefix selects the keys that begin with it; of several prefixes, the longest applies.
 	Prefix string
-	After  time.Duration
+	// After is how long no write may have changed a key before it is deleted. It must not be
+	// negative. 0 excepts the keys from the rules with shorter prefixes.
+	After time.Duration
 }

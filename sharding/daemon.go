@@ -27,12 +27,12 @@ import (
 type Daemon[Req, Resp any] struct {
 	// Name is the daemon's name in the cluster. It shares one name space with the types.
 	Name string
-	// Role selects the nodes that may host workers; "" means every node.
+	// Role selects the nodes that may host workers. Default: every node.
 	Role string
-	// Workers is the initial number of workers. A number set by Scale replaces it until all
-	// nodes of the role have been down at the same time.
+	// Workers is the initial number of workers. At least 1 is required. A number set by Scale
+	// replaces it until all nodes of the role have been down at the same time.
 	Workers int
-	// MaxWorkers bounds Scale; 0 means Workers.
+	// MaxWorkers bounds Scale. It is at most 32,768. Default: Workers.
 	MaxWorkers int
 	// New returns the instance of worker number worker, of workers.
 	New         func(worker, workers int) Entity[Req, Resp]
@@ -43,6 +43,7 @@ type Daemon[Req, Resp any] struct {
 	StopTimeout time.Duration
 	Strategy    Strategy
 	// MinMembers is the number of hosting nodes required before the first worker starts.
+	// Default: 1.
 	MinMembers int
 	Limits     Limits
 }

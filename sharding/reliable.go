@@ -25,22 +25,23 @@ var (
 // ReliableConfig holds the settings of a Reliable. Zero fields mean defaults.
 type ReliableConfig[Req any] struct {
 	// Window is the maximum distance between the newest message to a shard and its oldest
-	// unconfirmed one (256; at most 4,096). It bounds the messages in flight to a shard
-	// that does not respond. A larger window keeps a fast consumer busy over a slow
-	// network. A smaller window leaves fewer messages to run again after a crash.
+	// unconfirmed one. It bounds the messages in flight to a shard that does not respond. It
+	// is at most 4,096. A larger window keeps a fast consumer busy over a slow network. A
+	// smaller window leaves fewer messages to run again after a crash. Default: 256.
 	Window int
-	// Messages and Bytes bound the unconfirmed messages over all shards (10,000; 16 MiB
-	// encoded).
-	Messages, Bytes int
+	// Messages bounds the unconfirmed messages over all shards. Default: 10,000.
+	Messages int
+	// Bytes bounds their encoded size. Default: 16 MiB.
+	Bytes int
 	// Resend is how long the oldest message for an entity may stay unanswered before it is
-	// retransmitted (1 s; at least 1 ms). Each further retransmission waits twice as long,
+	// retransmitted. It is at least 1 ms. Each further retransmission waits twice as long,
 	// up to eight times. A message that is certainly lost is retransmitted immediately, so
-	// Resend is for silence.
+	// Resend is for silence. Default: 1 s.
 	Resend time.Duration
 	// OnConfirm is called for every finished message, one at a time, from a goroutine of
-	// the Reliable; nil means no calls. The message counts as unconfirmed until OnConfirm
-	// returns, so a slow OnConfirm slows Send down. It must not wait for Send, Flush or
-	// Close of the same Reliable. A panic in it is not recovered.
+	// the Reliable. The message counts as unconfirmed until OnConfirm returns, so a slow
+	// OnConfirm slows Send down. It must not wait for Send, Flush or Close of the same
+	// Reliable. A panic in it is not recovered. Default: no calls.
 	//
 	// req is a copy. err is nil, or:
 	//

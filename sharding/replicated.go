@@ -27,17 +27,20 @@ import (
 type Replicated struct {
 	// Replicas is the number of nodes that hold each state, including the home; ReplicasAll
 	// means every member of the role. While fewer are up, all of them hold it. With Quorum,
-	// (R-1)/2 of R nodes may be lost together: 1 of 3, 2 of 5.
+	// (R-1)/2 of R nodes may be lost together: 1 of 3, 2 of 5. At least 2. Default: state is
+	// not replicated.
 	Replicas int
-	// Mode is Quorum or Async.
+	// Mode selects when a change counts as kept. Default: Quorum.
 	Mode StateMode
-	// Timeout bounds how long a reply waits if its caller set no earlier deadline; 0 means
+	// Timeout bounds how long a reply waits if its caller set no earlier deadline. Default:
 	// DefaultKeepTimeout.
 	Timeout time.Duration
-	// StateBytes bounds the state of one entity (1 MiB). NodeBytes bounds all states of the
-	// type on one node, as home and as standby (1 GiB). A change beyond them fails with
-	// ErrState and is undone.
-	StateBytes, NodeBytes int
+	// StateBytes bounds the state of one entity. A larger change fails with ErrState and is
+	// undone. Default: 1 MiB.
+	StateBytes int
+	// NodeBytes bounds all states of the type on one node, as home and as standby. A change
+	// beyond it fails with ErrState and is undone. Default: 1 GiB.
+	NodeBytes int
 }
 
 // StateMode selects when a change of replicated state counts as kept. The zero StateMode

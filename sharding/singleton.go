@@ -18,7 +18,7 @@ import (
 type Singleton[Req, Resp any] struct {
 	// Name is the singleton's name in the cluster. It shares one name space with the types.
 	Name string
-	// Role selects the nodes that may host it; "" means every node.
+	// Role selects the nodes that may host it. Default: every node.
 	Role string
 	// New returns the instance; nil on a node that only sends.
 	New         func() Entity[Req, Resp]
@@ -27,9 +27,9 @@ type Singleton[Req, Resp any] struct {
 	Control     func(Req) bool
 	Supervision Supervision
 	StopTimeout time.Duration
-	// State makes its state survive a crash of its node.
+	// State makes its state survive a crash of its node. Default: it does not.
 	State Replicated
-	// MinMembers is the number of hosting nodes required before it first starts.
+	// MinMembers is the number of hosting nodes required before it first starts. Default: 1.
 	MinMembers int
 	Limits     Limits
 }

@@ -45,13 +45,16 @@ const (
 
 // Supervision selects the reaction of a type to panics. The zero value restarts immediately.
 type Supervision struct {
+	// OnPanic selects what happens to the instance. Default: RestartOnPanic.
 	OnPanic PanicAction
 	// BackoffMin is the pause after a panic before a new instance is made; each further
 	// panic doubles the pause, up to BackoffMax. Meanwhile messages wait in the mailbox.
 	// The pause starts again at BackoffMin when the entity has not panicked for BackoffMax
-	// since the last pause, or had no messages at its end. 0 means no pause. ResumeOnPanic
-	// pauses only if New, Restore or OnStart panicked: no instance is left to resume then.
-	BackoffMin, BackoffMax time.Duration
+	// since the last pause, or had no messages at its end. ResumeOnPanic pauses only if New,
+	// Restore or OnStart panicked: no instance is left to resume then. Default: no pause.
+	BackoffMin time.Duration
+	// BackoffMax is the longest pause. It must be at least BackoffMin.
+	BackoffMax time.Duration
 }
 
 func (s Supervision) internal() activation.Supervision {
@@ -80,13 +83,14 @@ const (
 // the room less well. With hashed ids the difference is small if the limit is many times the
 // number of shards that a node hosts.
 type Passivation struct {
-	// Limit is the largest number of instances on a node; 0 means no limit. There is at
-	// least one for each shard, so use fewer shards than Limit. Limit may be exceeded for
-	// up to a second when shards arrive, and by instances that are handling messages, or
-	// ending.
+	// Limit is the largest number of instances on a node. There is at least one for each
+	// shard, so use fewer shards than Limit. Limit may be exceeded for up to a second when
+	// shards arrive, and by instances that are handling messages, or ending. Default: no
+	// limit.
 	Limit int
 	// Eviction selects the instances that end when the limit is exceeded. An instance
 	// with messages ends when it has handled them, and stays if it is used again before.
+	// Default: EvictLRU.
 	Eviction Eviction
 }
 
@@ -121,13 +125,13 @@ const (
 // Type describes a type of entity. Name, Role and Shards, and the encoding of messages,
 // must be equal on all nodes.
 type Type[Req, Resp any] struct {
-	// Name is the type's name in the cluster: 1 to 64 bytes.
+	// Name is the type's name in the cluster. It is required, and has 1 to 64 bytes.
 	Name string
-	// Role selects the nodes that host the type; "" means every node. Nodes without the
-	// role are proxies: they only send.
+	// Role selects the nodes that host the type. Nodes without the role are proxies: they
+	// only send. Default: every node.
 	Role string
-	// Shards is the number of shards, at most 32,768; 0 means DefaultShards. It can be
-	// changed only with the whole cluster down.
+	// Shards is the number of shards. It must be equal on all nodes, and can be changed only
+	// with the whole cluster down. There are at most 32,768. Default: DefaultShards.
 	//
 	// Use at least ten times the largest planned number of nodes. Fewer shards leave nodes
 	// idle; more shards cost memory and traffic when nodes come and go (1,000 serve 100
@@ -135,59 +139,59 @@ type Type[Req, Resp any] struct {
 	// shards spread them more evenly. With 600 entities on 3 nodes, 256 shards leave a node
 	// more than a tenth off in one case of ten, 1,000 shards in one of some hundreds.
 	Shards int
-	// ShardOf returns the shard of an id, in 0 to Shards-1. nil means a good hash, which is
-	// right unless entities must live together. ShardOf must be pure and equal on all
-	// nodes: they compare its results for a thousand ids. An id for which it returns no
-	// valid shard, or panics, fails with ErrNoShard.
+	// ShardOf returns the shard of an id, in 0 to Shards-1. Set it only if entities must live
+	// together. It must be pure and equal on all nodes: they compare its results for a
+	// thousand ids. An id for which it returns no valid shard, or panics, fails with
+	// ErrNoShard. Default: a good hash.
 	ShardOf func(id string) ShardID
 	// New returns a new instance. It must not block: move long work to the first message.
-	// It may be called again for an id whose instance has ended.
+	// It may be called again for an id whose instance has ended. It is required on nodes that
+	// host the type.
 	New func(id string) Entity[Req, Resp]
-	// ReqCodec and RespCodec encode messages to other nodes. nil means Raw for []byte, Text
-	// for string, None for struct{}, else Msgpack. Use Kinds for an interface that several
-	// kinds of messages implement: neither Msgpack nor JSON can decode one.
-	ReqCodec  Codec[Req]
+	// ReqCodec encodes requests to other nodes. Use Kinds for an interface that several kinds
+	// of messages implement: neither Msgpack nor JSON can decode one. Default: Raw for
+	// []byte, Text for string, None for struct{}, else Msgpack.
+	ReqCodec Codec[Req]
+	// RespCodec encodes responses to other nodes. Default: as for ReqCodec.
 	RespCodec Codec[Resp]
-	// IdleTimeout ends an instance that has had no message for this long; 0 means never.
-	// The end may be late by up to a quarter of it.
+	// IdleTimeout ends an instance that has had no message for this long. The end may be
+	// late by up to a quarter of it. Default: never.
 	IdleTimeout time.Duration
-	// Passivation bounds the number of instances on a node; the zero value does not.
-	// Messages for an ending instance wait for the next one.
+	// Passivation bounds the number of instances on a node. Messages for an ending instance
+	// wait for the next one. Default: no bound.
 	Passivation Passivation
 	// Control reports whether a message is a control message. An entity handles control
 	// messages before all other messages, in the order in which they arrived. They have
-	// their own room in its mailbox, as large as that of the other messages. If nil, there
-	// are no control messages. Messages sent with Region.Reliable are never control
-	// messages.
+	// their own room in its mailbox, as large as that of the other messages. Messages sent
+	// with Region.Reliable are never control messages.
 	//
 	// The sender, or the reader of a connection, calls Control for every message: it must
-	// be quick and not block.
+	// be quick and not block. Default: there are no control messages.
 	Control func(Req) bool
-	// Supervision selects the reaction to a panic; the zero value makes a new instance
+	// Supervision selects the reaction to a panic. Default: a new instance is made
 	// immediately.
 	Supervision Supervision
 	// StopTimeout bounds the orderly stop of a shard, and the end of a passivated instance.
 	// An instance that has not ended by then is abandoned: its Context ends, and another
-	// instance may take its place. So OnStop must return when its Context ends. 0 means
+	// instance may take its place. So OnStop must return when its Context ends. Default:
 	// DefaultStopTimeout.
 	StopTimeout time.Duration
 	// BlockedAfter is how long one call of an entity's code may take before it counts as
 	// blocked (Stats.BlockedHandlers). It is then logged once, with the entity, the
 	// duration and the goroutine's stack. A blocked entity handles no other message, and
-	// delays a move of its shard. 0 means DefaultBlockedAfter; a negative time turns it
-	// off.
+	// delays a move of its shard. Default: DefaultBlockedAfter; negative: never.
 	BlockedAfter time.Duration
-	// Strategy decides which node hosts which shard; nil means strategy.LeastShards{}. It
-	// runs on the coordinator's node, so it must be equal on all nodes of the role.
+	// Strategy decides which node hosts which shard. It runs on the coordinator's node, so
+	// give all nodes of the role the same. Default: strategy.LeastShards{}.
 	Strategy Strategy
-	// RebalanceInterval is the interval of rebalancing; 0 means the coordinator's default.
+	// RebalanceInterval is the interval of rebalancing. Default: 2 s.
 	RebalanceInterval time.Duration
-	// MinMembers is the number of hosting nodes required before the first shard is placed;
-	// 0 means 1.
+	// MinMembers is the number of hosting nodes required before the first shard is placed.
+	// Default: 1.
 	MinMembers int
-	// State makes the states of entities survive a crash; the zero value does not.
+	// State makes the states of entities survive a crash. Default: they do not.
 	State Replicated
-	// Limits bounds queues and sizes; the zero value means the defaults.
+	// Limits bounds queues and sizes. Default: those of Limits.
 	Limits Limits
 
 	// Remember makes the home of a shard start all entities that lived there, without a
@@ -211,20 +215,24 @@ type Type[Req, Resp any] struct {
 
 // Limits bounds the queues and sizes of one type on one node. Zero fields mean defaults.
 type Limits struct {
-	// Mailbox is the number of messages that may wait for one entity (1,000). Messages of
-	// handlers have room for a quarter more.
+	// Mailbox is the number of messages that may wait for one entity. Messages of handlers
+	// have room for a quarter more. Default: 1,000.
 	Mailbox int
-	// BufferMessages and BufferBytes bound the messages that wait for shards without a
-	// known home, over all shards (100,000; 64 MiB). ShardMessages and ShardBytes bound
-	// those of one shard (10,000; 16 MiB).
+	// BufferMessages bounds the messages that wait for shards without a known home, over all
+	// shards. Default: 100,000.
 	BufferMessages int
-	BufferBytes    int
-	ShardMessages  int
-	ShardBytes     int
-	// IDBytes bounds an entity id (256; at most 4,096). PayloadBytes bounds an encoded
-	// request or response (256 KiB; at most 3 MiB). Messages within one process are not
-	// encoded and not bounded, unless Config.Strict is set.
-	IDBytes      int
+	// BufferBytes bounds their size. Default: 64 MiB.
+	BufferBytes int
+	// ShardMessages bounds the messages that wait for the home of one shard. Default:
+	// 10,000.
+	ShardMessages int
+	// ShardBytes bounds their size. Default: 16 MiB.
+	ShardBytes int
+	// IDBytes bounds an entity id. It is at most 4,096. Default: 256.
+	IDBytes int
+	// PayloadBytes bounds an encoded request or response. It is at most 3 MiB. Messages
+	// within one process are not encoded and not bounded, unless Config.Strict is set.
+	// Default: 256 KiB.
 	PayloadBytes int
 }
 

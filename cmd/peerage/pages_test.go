@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/peerage-go/peerage/cmd/peerage/internal/settings"
 )
 
 var (
@@ -102,5 +105,39 @@ func TestWrongCommandLinesAreFound(t *testing.T) {
 	}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("lines %q\ngot  %q\nwant %q", lines, got, want)
+	}
+}
+
+// The reference of settings has a row for each flag of node that its help lists, with its
+// variable and its default.
+func TestEveryFlagOfNodeIsInTheReference(t *testing.T) {
+	page, err := os.ReadFile("../../docs/CONFIGURATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, row := range strings.Split(string(page), "\n") {
+		if name, ok := strings.CutPrefix(row, "| `--"); ok {
+			name, _, _ = strings.Cut(name, "`")
+			rows[name] = row
+		}
+	}
+	cmd := (&program{configurable: map[string]bool{}}).nodeCommand()
+	listed := 0
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "config" {
+			return
+		}
+		listed++
+		row := rows[f.Name]
+		if !strings.Contains(row, "`"+settings.Variable(f.Name)+"`") {
+			t.Errorf("--%s has the row %q", f.Name, row)
+		}
+		if f.DefValue != "" && f.DefValue != "[]" && !strings.Contains(row, "| `"+f.DefValue+"` |") {
+			t.Errorf("the default of --%s is %s, the row is %s", f.Name, f.DefValue, row)
+		}
+	})
+	if listed != len(rows) {
+		t.Errorf("%d flags, %d rows", listed, len(rows))
 	}
 }

@@ -20,9 +20,9 @@ import (
 // LeastShards, and so do shards that moved twice lately. The zero Weighted has the
 // defaults. It is immutable.
 type Weighted struct {
-	// AbsoluteLimit and RelativeLimit bound the moves of one round; see LeastShards.
-	// Defaults: 1000 and 0.1.
+	// AbsoluteLimit is the maximum number of shards that one round moves. Default: 1000.
 	AbsoluteLimit int
+	// RelativeLimit is the maximum fraction of all shards that one round moves. Default: 0.1.
 	RelativeLimit float64
 }
 

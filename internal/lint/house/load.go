@@ -168,7 +168,7 @@ func (m *module) checkTypes(l listedPackage, imp types.Importer) (*pack, error) 
 		files = append(files, f)
 		p.files = append(p.files, &source{path: path.Join(p.dir, name), ast: f})
 	}
-	p.info = &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	p.info = &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
 	conf := types.Config{Importer: imp}
 	var err error
 	p.types, err = conf.Check(l.ImportPath, m.fset, files, p.info)
