@@ -1,5 +1,5 @@
 // Command seats sells seats of concerts over HTTP, on several processes with TLS between
-// them.
+// them. docs/GUIDE.md builds it up.
 //
 //	peerage certs --dir d
 //	go run ./examples/seats --certs d --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103

@@ -171,6 +171,25 @@ func TestArchitecturePicturesAreSound(t *testing.T) {
 	}
 }
 
+// TestPicturesOfPagesAreSound checks the drawn pictures of all further pages in the same way,
+// and that a page shows each.
+func TestPicturesOfPagesAreSound(t *testing.T) {
+	pictures, err := filepath.Glob("../../docs/images/*.svg")
+	if err != nil || len(pictures) < 6 {
+		t.Fatalf("%d pictures, error %v", len(pictures), err)
+	}
+	var text strings.Builder
+	for _, page := range pages(t) { // order-free: joins all pages
+		text.WriteString(page)
+	}
+	for _, picture := range pictures {
+		if !strings.Contains(text.String(), "/"+filepath.Base(picture)+")") {
+			t.Errorf("no page shows %s", picture)
+		}
+		checkPicture(t, picture)
+	}
+}
+
 func checkPicture(t *testing.T, path string) {
 	f, err := os.Open(path)
 	if err != nil {
