@@ -102,7 +102,7 @@ func TestSourcesHaveNoPlantedBugs(t *testing.T) {
 	word := regexp.MustCompile(`(?i)mutant|blunder|planted`)
 	tag := regexp.MustCompile(`(?m)^//go:build planted$`)
 	for _, f := range tree(t) {
-		if f.pkg == "internal/planted" || in(f.pkg, "internal/lint") {
+		if f.pkg == "internal/planted" || in(f.pkg, "internal/lint") || in(f.pkg, "internal/mutate") {
 			continue
 		}
 		if at := word.FindIndex(f.src); !f.test && at != nil {
@@ -111,6 +111,9 @@ func TestSourcesHaveNoPlantedBugs(t *testing.T) {
 		for _, spec := range f.ast.Imports {
 			if spec.Path.Value == `"`+module+`/internal/planted"` && !(f.test && tag.Match(f.src)) {
 				t.Errorf("%s:%d: only tests with the tag planted import internal/planted", f.path, f.line(spec))
+			}
+			if spec.Path.Value == `"`+module+`/internal/mutate/switches"` && f.pkg != "internal/mutate" {
+				t.Errorf("%s:%d: only rewritten copies import the switches of mutants", f.path, f.line(spec))
 			}
 		}
 	}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const source = `package a
+
+type counter struct {
+	n    int
+	full bool
+}
+
+func (c *counter) add(k int) bool {
+	if c.full || k < 1 {
+		return false
+	}
+	c.n = min(c.n+k, 10)
+	c.seen()
+	traceAdd(c.n)
+	for i := 0; i >= k && c.full; i++ {
+		c.n++
+	}
+	return c.n > 5
+}
+
+func (c *counter) seen()          {}
+func (c *counter) String() string { c.n++; return "" }
+func traceAdd(int)                {}
+`
+
+// scan returns the sites of a source and the source with their switches.
+func scan(t *testing.T, src string) ([]*site, string) {
+	t.Helper()
+	p := &pkg{path: "a", dir: "a", fset: token.NewFileSet()}
+	f, err := parser.ParseFile(p.fset, "a.go", src, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.info = &types.Info{Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
+	conf := types.Config{Importer: importer.Default()}
+	if _, err := conf.Check("a", p.fset, []*ast.File{f}, p.info); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	sites, edits := scanFile(p, "a/a.go", []byte(src), f, func() int { last++; return last })
+	return sites, string(rewrite([]byte(src), edits))
+}
+
+func TestSitesOfASource(t *testing.T) {
+	sites, _ := scan(t, source)
+	var got []string
+	for _, s := range sites {
+		got = append(got, strings.TrimPrefix(s.siteKey(), "a/a.go counter.add: "))
+	}
+	want := []string{
+		"drop: c.n = min(c.n+k, 10)", "drop: c.seen()",
+		"negate: c.full || k < 1", "drop left operand: c.full || k < 1", "drop right operand: c.full || k < 1",
+		"off by one: k < 1", "negate: false", "swap min and max: min(c.n+k, 10)", "swap + and -: c.n+k",
+		"drop left operand: i >= k && c.full", "drop right operand: i >= k && c.full", "off by one: i >= k",
+		"drop: c.n++", "negate: c.n > 5", "off by one: c.n > 5",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("sites:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestSwitchesNestInTheSource(t *testing.T) {
+	_, text := scan(t, "package a\n\nfunc f(a, b, c int) bool {\n\treturn a < b-1 && min(a, b) != c\n}\n")
+	want := "return (switches.On(1) != ((switches.On(2) || (switches.Less(4, a , switches.Subtract(5, b,1)))) && (switches.On(3) || (switches.Min(6, a, b) != c))))"
+	if !strings.Contains(text, want) {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+}
+
+func TestEqualChangesOfAFunctionHaveNumbers(t *testing.T) {
+	sites, _ := scan(t, "package a\n\nfunc f(n *int) {\n\t*n++\n\t*n++\n}\n")
+	if len(sites) != 2 || sites[0].siteKey() != "a/a.go f: drop: *n++" || sites[1].siteKey() != "a/a.go f: drop: *n++ (2)" {
+		t.Errorf("%+v", sites)
+	}
+}
+
+func TestEquivalentMutantsAreLeftOutAndMustExist(t *testing.T) {
+	sites, _ := scan(t, source)
+	p := &pkg{dir: "a", sites: sites}
+	path := filepath.Join(t.TempDir(), "equivalent.txt")
+	read := func(text string) equivalents {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := readEquivalent(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := read("# reasons\n\na/a.go counter.add: drop left operand: c.full || k < 1 | full counters have k 0\nb/b.go f: drop: x++ | of another package\n")
+	if err := e.check([]*pkg{p}); err != nil {
+		t.Error(err)
+	}
+	if drawn := drawMutants([]*pkg{p}, e, options{}); len(drawn) != len(sites)-1 {
+		t.Errorf("%d of %d are drawn", len(drawn), len(sites))
+	}
+	if err := read("a/a.go counter.add: drop: c.gone() | it is gone\n").check([]*pkg{p}); err == nil {
+		t.Error("an entry that matches nothing is accepted")
+	}
+	if err := os.WriteFile(path, []byte("a/a.go counter.add: drop: c.seen()\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readEquivalent(path); err == nil {
+		t.Error("an entry without a reason is accepted")
+	}
+}
+
+func TestADrawDependsOnItsSeedAlone(t *testing.T) {
+	sites, _ := scan(t, source)
+	p := &pkg{dir: "a", sites: sites}
+	keys := func(seed uint64) (all []int) {
+		for _, m := range drawMutants([]*pkg{p}, nil, options{n: 5, seed: seed}) {
+			all = append(all, m.id)
+		}
+		return all
+	}
+	if a, b := keys(1), keys(1); len(a) != 5 || !slices.Equal(a, b) || !slices.IsSorted(a) {
+		t.Errorf("%v and %v", a, b)
+	}
+	if slices.Equal(keys(1), keys(2)) {
+		t.Error("two seeds draw the same")
+	}
+}
+
+// The command kills the mutants that the tests of a small package notice, and names the others.
+func TestTheCommandPlaysAPackage(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	o := options{only: "Order.AcceptNumber: drop: o.next++", jobs: 2, min: 100, verbose: true, patterns: []string{"./internal/core/chunks"}}
+	if err := runCommand(&out, root, o); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !strings.Contains(out.String(), "drop: o.next++ (line ") || !strings.Contains(out.String(), "100.0 %") {
+		t.Error(out.String())
+	}
+}

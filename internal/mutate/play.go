@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/mutate/switches"
+)
+
+// memoryLimit bounds a test process, in KiB: a mutant may allocate without an end.
+const memoryLimit = 8 << 20
+
+// soon is how long the first tests of a mutant take together.
+const soon = time.Second
+
+// suite is the compiled tests of one package.
+type suite struct {
+	path, dir, binary string
+	tests             []*testCase
+}
+
+// testCase is one test function.
+type testCase struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
+}
+
+// player compiles and runs the tests.
+type player struct {
+	root, tmp string
+	overlay   string
+	jobs      int
+
+	mu     sync.Mutex
+	suites map[string]*suite
+}
+
+// newPlayer writes the rewritten sources into tmp.
+func newPlayer(root, tmp string, packages []*pkg, jobs int) (*player, error) {
+	replace := map[string]string{}
+	for _, p := range packages {
+		for at, text := range p.sources {
+			to := filepath.Join(tmp, strconv.Itoa(len(replace))+".go")
+			if err := os.WriteFile(to, text, 0o600); err != nil {
+				return nil, err
+			}
+			replace[at] = to
+		}
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	overlay := filepath.Join(tmp, "overlay.json")
+	return &player{root: root, tmp: tmp, overlay: overlay, jobs: jobs, suites: map[string]*suite{}}, os.WriteFile(overlay, b, 0o600)
+}
+
+// suiteOf compiles the tests of a package, once. It returns nil if the package has none.
+func (pl *player) suiteOf(path string) (*suite, error) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if s, ok := pl.suites[path]; ok {
+		return s, nil
+	}
+	dir := strings.TrimPrefix(path, modulePath+"/")
+	s := &suite{path: path, dir: filepath.Join(pl.root, dir), binary: filepath.Join(pl.tmp, strings.ReplaceAll(dir, "/", "_")+".test")}
+	cmd := exec.Command("go", "test", "-c", "-tags", tags, "-overlay", pl.overlay, "-o", s.binary, path)
+	cmd.Dir = pl.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s does not compile with its switches: %w\n%s", path, err, out)
+	}
+	if _, err := os.Stat(s.binary); err != nil {
+		s = nil
+	}
+	pl.suites[path] = s
+	return s, nil
+}
+
+// recordTests runs each test alone, and notes its time and the switches that it reaches.
+func (pl *player) recordTests(s *suite) error {
+	out, err := pl.runTests(context.Background(), s, nil, "-test.list", ".")
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", s.path, err, out)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Example") || strings.HasPrefix(name, "Fuzz") {
+			s.tests = append(s.tests, &testCase{name: name})
+		}
+	}
+	err = forEach(pl.jobs, s.tests, func(i int, t *testCase) error {
+		file := fmt.Sprintf("%s.%d.reached", s.binary, i)
+		began := time.Now()
+		out, err := pl.runTests(context.Background(), s, []string{switches.EnvReached + "=" + file}, "-test.run", exactly(t.name))
+		if err != nil {
+			return fmt.Errorf("%s fails without a mutant: %w\n%s", t.name, err, out)
+		}
+		t.took = time.Since(began)
+		t.reaches, err = readNumbers(file)
+		return err
+	})
+	slices.SortStableFunc(s.tests, func(a, b *testCase) int { return cmp.Compare(a.took, b.took) })
+	return err
+}
+
+func readNumbers(file string) (map[int]bool, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	numbers := map[int]bool{}
+	for f := range strings.FieldsSeq(string(b)) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, err
+		}
+		numbers[n] = true
+	}
+	return numbers, err
+}
+
+func exactly(names ...string) string { return "^(" + strings.Join(names, "|") + ")$" }
+
+// runTests runs the tests of a suite, with a bound of its memory.
+func (pl *player) runTests(ctx context.Context, s *suite, env []string, args ...string) ([]byte, error) {
+	script := fmt.Sprintf(`ulimit -v %d; exec "$@"`, memoryLimit)
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh", s.binary, "-test.timeout", "0"}, args...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
+	return cmd.CombinedOutput()
+}
+
+// reaches reports whether a test of the suite reaches a mutant.
+func (s *suite) reaches(m *site) bool {
+	return s != nil && slices.ContainsFunc(s.tests, func(t *testCase) bool { return t.reaches[m.id] })
+}
+
+// killedBy runs the tests of a package that reach a mutant, the quickest first, until one fails.
+// It returns the name of that test, or "".
+func (pl *player) killedBy(s *suite, m *site) (string, error) {
+	var quick, rest []string
+	var sum, restTime time.Duration
+	for _, t := range s.tests {
+		if !t.reaches[m.id] {
+			continue
+		}
+		if sum += t.took; sum <= soon {
+			quick = append(quick, t.name)
+		} else {
+			rest = append(rest, t.name)
+			restTime += t.took
+		}
+	}
+	killer, err := pl.firstFailure(s, m, soon, quick)
+	if killer == "" && err == nil {
+		killer, err = pl.firstFailure(s, m, restTime, rest)
+	}
+	return killer, err
+}
+
+var failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// firstFailure runs tests while a mutant is on. A run that takes far longer than usual counts
+// as a failure: the mutant never ends.
+func (pl *player) firstFailure(s *suite, m *site, usual time.Duration, tests []string) (string, error) {
+	if len(tests) == 0 {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second+10*usual)
+	defer cancel()
+	out, err := pl.runTests(ctx, s, []string{switches.EnvMutant + "=" + strconv.Itoa(m.id)}, "-test.failfast", "-test.run", exactly(tests...))
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "", nil
+	case ctx.Err() != nil:
+		return "no end", nil
+	case !errors.As(err, &exit):
+		return "", err
+	}
+	if f := failLine.FindSubmatch(out); f != nil {
+		return string(f[1]), nil
+	}
+	if bytes.Contains(out, []byte("panic")) || bytes.Contains(out, []byte("fatal error")) {
+		return "a panic", nil
+	}
+	return "", fmt.Errorf("%s ends with %w:\n%s", s.path, err, out)
+}
+
+// forEach calls do for all items, some at a time, and returns the first error.
+func forEach[T any](jobs int, items []T, do func(i int, item T) error) error {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	errs := make(chan error, len(items))
+	for range max(jobs, 1) {
+		wg.Go(func() {
+			for i := range next {
+				errs <- do(i, items[i])
+			}
+		})
+	}
+	for i := range items {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	close(errs)
+	var first error
+	for err := range errs {
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
