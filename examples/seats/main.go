@@ -29,7 +29,9 @@ func main() {
 	web := flag.String("http", "127.0.0.1:8101", "address for HTTP")
 	certs := flag.String("certs", "", "directory that `peerage certs` has written")
 	flag.Parse()
-	cfg.Join = strings.Split(*join, ",")
+	if *join != "" {
+		cfg.Join = strings.Split(*join, ",")
+	}
 	if err := runService(cfg, *certs, *web); err != nil {
 		log.Fatal(err)
 	}
