@@ -27,6 +27,9 @@ func TestRulesUseMetricsOfTheCatalogue(t *testing.T) {
 		if !listed(name) && !listed(histogram) && !recorded {
 			t.Errorf("%s uses %s, which docs/METRICS.md does not list", rulesFile, name)
 		}
+		if regexp.MustCompile("(?m)^\\| `" + name + "` .*From the first event\\.").MatchString(catalogue) {
+			t.Errorf("%s uses %s, which has no series before its first event: increase() would miss that", rulesFile, name)
+		}
 	}
 }
 
