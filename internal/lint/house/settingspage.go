@@ -29,7 +29,8 @@ the setting when they meet, and reject each other if it differs. ` + "`peerage.C
 - [The dashboard](#dashboardoptions)
 - [The command](#peerage-node): flags, environment variables, file
 
-[SECURITY.md](../SECURITY.md) explains the settings of certificates and keys.
+[OPERATIONS.md](OPERATIONS.md) explains which of them to set, [SECURITY.md](../SECURITY.md) those
+of certificates and keys.
 `
 
 const nodeFlagsHead = `

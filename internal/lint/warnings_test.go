@@ -1,0 +1,117 @@
+package lint
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestWarningsAreExplained checks that docs/OPERATIONS.md has a row for each line that the
+// library logs at level WARN.
+func TestWarningsAreExplained(t *testing.T) {
+	page := pages(t)["docs/OPERATIONS.md"]
+	found := 0
+	for _, f := range tree(t) {
+		if !f.library() || in(f.pkg, "internal/harness") || in(f.pkg, "internal/sim") {
+			continue
+		}
+		for _, msg := range warningsIn(f.ast) {
+			found++
+			if !strings.Contains(page, "`"+headOf(msg)+"`") {
+				t.Errorf("%s: docs/OPERATIONS.md does not explain the warning %q", f.path, headOf(msg))
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("only %d warnings found: the search is broken", found)
+	}
+}
+
+// warners are the functions that log a warning, with the place of the text in their arguments.
+var warners = map[string]int{"Warn": 0, "WarnContext": 1, "warn": 0, "addWarning": 0, "warnChanged": 0, "refusal": 0}
+
+// warningsIn returns the texts of warnings. Anomalies are the cases of countAnomaly that reach
+// its end, and recordEvent takes its level as the last argument.
+func warningsIn(n ast.Node) []string {
+	var out []string
+	add := func(e ast.Expr) {
+		if text := literalOf(e); strings.Contains(text, " ") || text == "removed" {
+			out = append(out, text)
+		}
+	}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if fn, ok := n.(*ast.FuncDecl); ok && fn.Name.Name == "countAnomaly" {
+			ast.Inspect(fn, func(n ast.Node) bool {
+				c, ok := n.(*ast.CaseClause)
+				if !ok || len(c.Body) > 0 && isReturn(c.Body[len(c.Body)-1]) {
+					return true
+				}
+				for _, e := range c.List {
+					add(e)
+				}
+				return true
+			})
+		}
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name := calledName(call)
+		if at, ok := warners[name]; ok && at < len(call.Args) {
+			add(call.Args[at])
+		}
+		if name == "writeLine" && len(call.Args) > 1 && strings.HasSuffix(selected(call.Args[0]), "LevelWarn") {
+			add(call.Args[1])
+		}
+		if name == "recordEvent" && len(call.Args) == 5 && selected(call.Args[4]) != "false" {
+			add(call.Args[0])
+		}
+		return true
+	})
+	return out
+}
+
+func isReturn(s ast.Stmt) bool { _, ok := s.(*ast.ReturnStmt); return ok }
+
+// calledName returns the last part of the name of the called function.
+func calledName(call *ast.CallExpr) string { return selected(call.Fun) }
+
+// selected returns a name, or the last part of a selector.
+func selected(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
+// literalOf returns a string literal, or the first one of a sum.
+func literalOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			s, err := strconv.Unquote(e.Value)
+			if err == nil {
+				return s
+			}
+		}
+	case *ast.BinaryExpr:
+		return literalOf(e.X)
+	}
+	return ""
+}
+
+var (
+	logPrefix = regexp.MustCompile(`^(?:sharding|replicator|dashboard): `)
+	logTail   = regexp.MustCompile(`[:;.] .*$`)
+)
+
+// headOf returns the words with which a line begins, without its package and its advice.
+func headOf(msg string) string {
+	return logTail.ReplaceAllString(logPrefix.ReplaceAllString(msg, ""), "")
+}
