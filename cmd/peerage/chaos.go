@@ -18,6 +18,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
 	"github.com/peerage-go/peerage/internal/harness/page"
+	"github.com/peerage-go/peerage/internal/harness/service"
 )
 
 const chaosHelp = `Starts node processes on 127.0.0.1 that ask counters on each other, and injects faults,
@@ -45,6 +46,8 @@ type chaosFlags struct {
 	report string
 	preset string
 	keep   string
+	// service is the file that describes a program of the user.
+	service string
 }
 
 func (p *program) chaosCommand() *cobra.Command {
@@ -82,6 +85,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.report, "report", "", "also write the report to this `file`, as one page of HTML that needs no network")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`; those of a run that fails are always kept")
 	flags.StringVar(&c.Work, "workload", chaos.DefaultWork, "`workloads` besides the counters, of "+chaos.Workloads+": counts kept by three processes, replicated registers, a replicated set")
+	flags.StringVar(&c.service, "service", "", "hurt the program that this `file` describes, in place of nodes: see docs/CHAOS.md")
 	flags.StringVar(&c.preset, "preset", "", "play the faults of this `preset`, see above, in place of --faults")
 	flags.StringVar((*string)(&c.Plant), "plant", "", "give the nodes this `defect`, to see that the checks find it; needs a build with -tags plant")
 	// RunApart sets it.
@@ -96,6 +100,9 @@ func (p *program) runChaos(c *chaosFlags) error {
 		if err := c.UsePreset(c.preset); err != nil {
 			return usageError(err)
 		}
+	}
+	if err := c.readService(); err != nil {
+		return usageError(err)
 	}
 	if err := c.Validate(); err != nil {
 		return usageError(err)
@@ -126,6 +133,21 @@ func (p *program) runChaos(c *chaosFlags) error {
 		remove()
 	}
 	return p.writeReport(c, r)
+}
+
+// readService reads the file of --service.
+func (c *chaosFlags) readService() (err error) {
+	if c.service == "" {
+		return nil
+	}
+	if c.Service, err = service.Read(c.service); err != nil {
+		return fmt.Errorf("--service: %w", err)
+	}
+	c.Counters = c.Service.Keys()
+	if c.Kinds == faults.DefaultKinds {
+		c.Kinds = chaos.DefaultServiceKinds
+	}
+	return nil
 }
 
 // writeReport writes a report in all forms that were asked for, and returns its verdict.

@@ -61,6 +61,12 @@ const (
 	// NotSent: a request of a caller was due at Start, and was not sent since its process
 	// had too many in flight.
 	NotSent
+	// Counted: an attempt of a caller to raise the counter Entity by one, from Start to End,
+	// had the answer Value.
+	Counted
+	// Unsure: an attempt of a caller to raise the counter Entity, or to write Value to the
+	// register Entity, began at Start and had no answer: it may take effect at any time.
+	Unsure
 )
 
 // Record is one line of a history.
@@ -111,7 +117,7 @@ func decodeRecord(b []byte) (Record, error) {
 		Sender: binary.BigEndian.Uint64(b[56:]),
 		Sent:   clock.Instant(binary.BigEndian.Uint64(b[64:])),
 	}
-	if r.Op < Handled || r.Op > NotSent {
+	if r.Op < Handled || r.Op > Unsure {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil

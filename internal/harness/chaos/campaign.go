@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,8 +11,10 @@ import (
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
+	"github.com/peerage-go/peerage/internal/harness/service"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -24,6 +27,9 @@ type campaign struct {
 	began  time.Time
 	// machine is what was seen of the machine meanwhile.
 	machine machine.Summary
+	// client asks the service, nil in runs of nodes; stopClient ends it.
+	client     *service.Client
+	stopClient func()
 	// calmFrom is when the load stood and nothing was hurt yet, ended when it was over.
 	calmFrom, ended clock.Instant
 }
@@ -49,8 +55,16 @@ func (c *campaign) playRounds(ctx context.Context) error {
 	if err := c.fleet.Up(ctx, c.cfg.Nodes); err != nil {
 		return err
 	}
+	if c.cfg.Service != nil {
+		if err := c.startClient(); err != nil {
+			return err
+		}
+		if err := c.awaitService(ctx, &faults.Round{}); err != nil {
+			return err
+		}
+	}
 	c.calmFrom = clock.Boot().Now()
-	c.say("%d nodes are up: asking %d counters every %v", c.cfg.Nodes, c.cfg.Counters, c.cfg.Every)
+	c.say("%d processes are up: asking %d counters every %v", c.cfg.Nodes, c.cfg.Counters, c.cfg.Every)
 	if err := harness.Pause(ctx, max(c.cfg.Calm, WarmUp)); err != nil {
 		return err
 	}
@@ -60,6 +74,9 @@ func (c *campaign) playRounds(ctx context.Context) error {
 	kinds := c.cfg.faultKinds()
 	for range c.cfg.Rounds {
 		r, err := c.faults.Play(ctx, kinds[c.faults.Rng.IntN(len(kinds))])
+		if err == nil {
+			err = c.awaitService(ctx, r)
+		}
 		if err != nil {
 			return fmt.Errorf("round %d, %s of %s: %w", r.Number, r.Kind, r.PlaceNames(), err)
 		}
@@ -78,7 +95,10 @@ func (c *campaign) roll(ctx context.Context) error {
 		c.fleet.Version++
 	}
 	for i := range c.cfg.Nodes {
-		r, err := c.faults.Renew(ctx, i, c.cfg.InPlace)
+		r, err := c.faults.Renew(ctx, i, c.cfg.InPlace || c.cfg.Service != nil)
+		if err == nil {
+			err = c.awaitService(ctx, r)
+		}
 		if err != nil {
 			return fmt.Errorf("restart of %s: %w", r.PlaceNames(), err)
 		}
@@ -149,3 +169,22 @@ func (c *campaign) watched(i int) history.Span {
 	}
 	return history.Span{From: c.faults.Rounds[i].From, To: to}
 }
+
+// records reads what the processes, or the client of a service, have recorded.
+func (c *campaign) records() ([]history.Record, error) {
+	if c.client != nil {
+		return c.client.Records()
+	}
+	return c.fleet.Records()
+}
+
+// totals returns what all callers saw.
+func (c *campaign) totals() harness.Totals {
+	if c.client != nil {
+		return c.client.Totals()
+	}
+	return c.fleet.Totals()
+}
+
+// inFlightMax is how many requests a process, or the client of a service, may have in flight.
+func (c *campaign) inFlightMax() int { return cmp.Or(c.cfg.InFlight, load.InFlightMax) }

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/load"
+	"github.com/peerage-go/peerage/internal/harness/service"
 )
 
 // Config holds the settings of a run, those of the flags of `peerage chaos`.
@@ -35,6 +36,8 @@ type Config struct {
 	Preset string `json:"preset,omitempty"`
 	// Plant is the defect of the nodes, "" for none.
 	Plant defect.Kind `json:"plant,omitempty"`
+	// Service is the program of a user that the processes run, nil for nodes with counters.
+	Service *service.Spec `json:"service,omitempty"`
 	// ApartFrom is the network namespace that a run with cuts must not touch.
 	ApartFrom string `json:"-"`
 }
@@ -60,7 +63,7 @@ func (c *Config) Validate() error {
 		check(k.Exists(), "--faults names %q: choose of %s,%s,%s,%s", k, faults.DefaultKinds, faults.NetworkKinds, faults.MachineKinds, faults.ProcessorKinds)
 		check(!k.NeedsFiles() || !c.Rolling, "--faults %s: not with --rolling", k)
 	}
-	errs = append(errs, c.checkWork())
+	errs = append(errs, c.checkWork(), c.checkService())
 	if c.Plant != "" {
 		errs = append(errs, defect.Plant(c.Plant))
 	}
@@ -93,6 +96,9 @@ func (c *Config) files() bool {
 // command is how to repeat the run.
 func (c *Config) command() string {
 	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
+	if c.Service != nil {
+		s = fmt.Sprintf("peerage chaos --service %s --seed %d --nodes %d --every %v --calm %v", c.Service.File, c.Seed, c.Nodes, c.Every, c.Calm)
+	}
 	if c.Replicas > 0 {
 		s += fmt.Sprintf(" --replicas %d", c.Replicas)
 	}

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -30,6 +29,9 @@ func (r *Report) service(c *campaign, records []history.Record) {
 		kind := kindOf(ro)
 		times[kind] = append(times[kind], c.recovery(records, i)...)
 		bounds[kind] = max(bounds[kind], boundOf(ro))
+		if c.cfg.Service != nil {
+			bounds[kind] = harness.BoundServed // its own are not known here
+		}
 		rounds[kind]++
 	}
 	r.addAvailability(fmt.Sprintf("every counter was answered again within %v of every fault", harness.BoundServed), len(c.faults.Rounds)*c.cfg.Counters, late)
@@ -55,7 +57,7 @@ func (r *Report) service(c *campaign, records []history.Record) {
 // the kill on when their host was killed, the longest silence otherwise.
 func (c *campaign) recovery(records []history.Record, i int) []time.Duration {
 	ro, in := &c.faults.Rounds[i], c.watched(i)
-	if ro.Kind.Kills() {
+	if ro.Kind.Kills() && c.cfg.Service == nil {
 		killed := map[uint64]bool{}
 		for _, id := range ro.Nodes {
 			killed[id] = true
@@ -240,7 +242,7 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 // processes of their callers were gone: their users had no answer.
 func (r *Report) availability(c *campaign) {
 	a := &r.Availability
-	a.InFlightMax, a.InFlightMost = cmp.Or(c.cfg.InFlight, load.InFlightMax), int(c.fleet.Totals().InFlightMost)
+	a.InFlightMax, a.InFlightMost = c.inFlightMax(), int(c.totals().InFlightMost)
 	for _, b := range r.Timeline {
 		a.Prompt += b.Prompt
 		a.Answered += b.Answered

@@ -34,14 +34,20 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 		f.Registers = registersUsed
 	}
 	f.Set = cfg.works(workSet)
+	if cfg.Service != nil {
+		f.Service = &fleet.Service{Command: cfg.Service.Command, Ready: cfg.Service.Ready}
+	}
 	defer f.End()
 	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
 	watch := machine.Start(f.PIDs)
 	err := c.playRounds(ctx)
 	c.ended = clock.Boot().Now()
 	c.machine = watch.Stop()
+	if c.client != nil {
+		c.stopClient()
+	}
 	f.End()
-	records, readErr := f.Records()
+	records, readErr := c.records()
 	if readErr != nil {
 		return nil, readErr
 	}
@@ -53,14 +59,18 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 	slices.SortStableFunc(records, func(a, b history.Record) int { return cmp.Compare(a.Start, b.Start) })
 	r := &Report{
 		Schema: SchemaVersion, At: time.Now().UTC(), Config: *c.cfg, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
-		Rounds: c.faults.Rounds, FailedAttempts: c.fleet.Totals().Tries, Counters: map[string]uint64{}, Machine: c.machine,
+		Rounds: c.faults.Rounds, FailedAttempts: c.totals().Tries, Counters: map[string]uint64{}, Machine: c.machine,
 	}
 	r.checkFaults(c, err)
 	r.checkLoad(c, records)
-	r.safety(c, records)
+	if c.cfg.Service != nil {
+		r.serviceSafety(c, records)
+	} else {
+		r.safety(c, records)
+	}
 	r.service(c, records)
 	r.countRequests(records)
-	if c.cfg.Rolling {
+	if c.cfg.Rolling && c.cfg.Service == nil {
 		r.rollingRestart(c, records)
 	}
 	r.latencies(c, records)

@@ -53,6 +53,9 @@ func (in *Injector) kill(ctx context.Context, r *Round, n int) error {
 	return f.Settle(ctx)
 }
 
+// answerMax is how long a paused process of a service is asked for an answer.
+const answerMax = 200 * time.Millisecond
+
 // hold stops a process for a while, and lets it go on.
 func (in *Injector) hold(ctx context.Context, r *Round, d time.Duration) error {
 	p := in.Fleet.Now[in.Rng.IntN(in.Fleet.Size())]
@@ -65,13 +68,15 @@ func (in *Injector) hold(ctx context.Context, r *Round, d time.Duration) error {
 	held := time.Now()
 	r.HeldFrom = clock.Boot().Now()
 	err := harness.Pause(ctx, d)
-	reported := p.LastReport()
+	// A line from before the hold may still have been in the pipe.
+	r.TookEffect = p.LastReport().Before(held.Add(d / 2))
+	if p.OfService() {
+		r.TookEffect = !p.Answers(ctx, answerMax)
+	}
 	r.HeldTo = clock.Boot().Now()
 	if err := errors.Join(err, p.Release()); err != nil {
 		return err
 	}
-	// A line from before the hold may still have been in the pipe.
-	r.TookEffect = reported.Before(held.Add(d / 2))
 	return in.Fleet.Settle(ctx)
 }
 

@@ -14,3 +14,6 @@ func ChildAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tru
 // hold stops a process where it is, with SIGSTOP, and release lets it go on.
 func hold(p *os.Process) error    { return p.Signal(syscall.SIGSTOP) }
 func release(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+
+// terminate asks a process to end.
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -24,6 +24,8 @@ type Fleet struct {
 	Counters int
 	Shards   int
 	Every    time.Duration
+	// Service is what the processes run, nil for nodes.
+	Service *Service
 	// InFlight is how many requests of its load a process may have in flight, 0 for the default.
 	InFlight int
 	// Replicas is how many processes keep each count.
@@ -95,6 +97,46 @@ func (f *Fleet) host(i int) string {
 // The process joins the running processes, or forms the cluster with the rest of the list.
 // It listens at listen.
 func (f *Fleet) Start(i int, listen string) (*Process, error) {
+	p, err := f.startProcess(i, listen, f.contacts())
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.Now[i], f.all = p, append(f.all, p)
+	f.mu.Unlock()
+	return p, nil
+}
+
+// contacts returns where a new process finds the fleet.
+func (f *Fleet) contacts() []string {
+	contacts := slices.Clone(f.List)
+	for _, p := range f.Now {
+		if p == nil {
+			continue
+		}
+		// The list names the first addresses, which some processes have left since.
+		if r, _ := p.Snapshot(); !slices.Contains(contacts, r.Listen) {
+			contacts = append(contacts, r.Listen)
+		}
+	}
+	return contacts
+}
+
+// startProcess starts a node, or a process of the service.
+func (f *Fleet) startProcess(i int, listen string, contacts []string) (*Process, error) {
+	if f.Service != nil {
+		return f.startService(i, listen, contacts)
+	}
+	file := filepath.Join(f.Dir, fmt.Sprintf("%s.%d.history", PlaceName(i), len(f.all)))
+	return Start(PlaceName(i), file, listen, func(cmd *exec.Cmd) {
+		if f.Wall != nil {
+			f.Wall.Behind(cmd, i)
+		}
+	}, append(f.nodeArgs(i), "--join", strings.Join(contacts, ","))...)
+}
+
+// nodeArgs returns the flags of a node at a place, without the one that lists the contact points.
+func (f *Fleet) nodeArgs(i int) []string {
 	args := []string{"--load-counters", strconv.Itoa(f.Counters), "--shards", strconv.Itoa(f.Shards), "--load-every", f.Every.String()}
 	if f.InFlight > 0 {
 		args = append(args, "--load-in-flight", strconv.Itoa(f.InFlight))
@@ -120,30 +162,7 @@ func (f *Fleet) Start(i int, listen string) (*Process, error) {
 	if f.Version > 0 {
 		args = append(args, "--app-version", strconv.Itoa(f.Version))
 	}
-	contacts := slices.Clone(f.List)
-	for _, p := range f.Now {
-		if p == nil {
-			continue
-		}
-		// The list names the first addresses, which some processes have left since.
-		if r, _ := p.Snapshot(); !slices.Contains(contacts, r.Listen) {
-			contacts = append(contacts, r.Listen)
-		}
-	}
-	args = append(args, "--join", strings.Join(contacts, ","))
-	file := filepath.Join(f.Dir, fmt.Sprintf("%s.%d.history", PlaceName(i), len(f.all)))
-	p, err := Start(PlaceName(i), file, listen, func(cmd *exec.Cmd) {
-		if f.Wall != nil {
-			f.Wall.Behind(cmd, i)
-		}
-	}, args...)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	f.Now[i], f.all = p, append(f.all, p)
-	f.mu.Unlock()
-	return p, nil
+	return args
 }
 
 // Up starts the whole fleet, one after the other.
@@ -159,6 +178,9 @@ func (f *Fleet) Up(ctx context.Context, nodes int) error {
 	var err error
 	if f.List, err = f.reserve(hosts...); err != nil {
 		return err
+	}
+	if f.Service != nil {
+		return f.upService(ctx, hosts)
 	}
 	for i := range nodes {
 		p, err := f.Start(i, f.List[i])
@@ -192,6 +214,9 @@ func (f *Fleet) Living() []int {
 func (f *Fleet) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, SettlePatience)
 	defer cancel()
+	if f.Service != nil {
+		return f.settleService(ctx)
+	}
 	since := time.Now()
 	living := f.Living()
 	for {
@@ -250,6 +275,9 @@ func (f *Fleet) End() {
 func (f *Fleet) Records() ([]history.Record, error) {
 	var out []history.Record
 	for _, p := range f.all {
+		if p.OfService() {
+			continue
+		}
 		h, err := history.Read(p.History)
 		if err != nil {
 			return nil, err
@@ -333,7 +361,7 @@ func Spread(f *Fleet, of func(harness.Report) int) (least, most, all int) {
 
 // makeDirs makes the directories of all places.
 func (f *Fleet) makeDirs(nodes int) error {
-	if !f.Files {
+	if !f.Files && f.Service == nil {
 		return nil
 	}
 	for i := range nodes {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ type Process struct {
 	Gone     chan struct{}   // closed when the process was waited for
 	killedAt clock.Instant   // zero while it lives
 	waitErr  error
+	// readyURL is where a process of a service answers whether it is ready, "" for a node.
+	readyURL string
 	costs    []CostAt
 }
 
@@ -145,6 +148,10 @@ func (p *Process) LastReport() time.Time {
 
 // Stop asks the process to end in order, and kills it if it does not within d.
 func (p *Process) Stop(d time.Duration) {
+	if p.readyURL != "" {
+		_ = p.stopService(d) // it has ended in either case
+		return
+	}
 	p.stdin.Close()
 	select {
 	case <-p.Gone:
@@ -157,6 +164,9 @@ func (p *Process) Stop(d time.Duration) {
 
 // Finish ends the process in order, and fails if it did not end well.
 func (p *Process) Finish() error {
+	if p.readyURL != "" {
+		return p.stopService(harness.StopPatience + 5*time.Second)
+	}
 	p.Stop(harness.StopPatience + 5*time.Second)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,6 +175,9 @@ func (p *Process) Finish() error {
 	}
 	return nil
 }
+
+// OfService reports whether the process is of a service, which reports nothing by itself.
+func (p *Process) OfService() bool { return p.readyURL != "" }
 
 // Hold stops the process where it is.
 func (p *Process) Hold() error { return hold(p.cmd.Process) }
@@ -196,8 +209,9 @@ func (p *Process) WaitForReadiness(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, SettlePatience)
 	defer cancel()
 	r, _ := p.Snapshot()
+	url := cmp.Or(p.readyURL, "http://"+r.HTTP+"/readyz")
 	for {
-		_, err := harness.Fetch(ctx, "GET", "http://"+r.HTTP+"/readyz")
+		_, err := harness.Fetch(ctx, "GET", url)
 		if err == nil {
 			return nil
 		}

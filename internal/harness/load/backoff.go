@@ -14,7 +14,7 @@ const (
 	// It doubles with each retry that fails, up to retryAfterMax.
 	retryAfter    = 5 * time.Millisecond
 	retryAfterMax = 160 * time.Millisecond
-	// releaseEvery is the mean time between two retries once an attempt has succeeded.
+	// releaseEvery is the mean time between two retries of a process once its attempts succeed.
 	releaseEvery = 250 * time.Microsecond
 )
 
@@ -30,8 +30,7 @@ type backoff struct {
 	// failed counts the retries that failed since the last success.
 	failed int
 	// next is when the last retry in line begins.
-	next    time.Time
-	waiting int
+	next time.Time
 	// healed is closed by the next success, nil if no request waits.
 	healed chan struct{}
 }
@@ -39,8 +38,10 @@ type backoff struct {
 // jitter returns a duration between half of d and one and a half of d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }
 
-// awaitRetry blocks until the request may retry. It fails when ctx ends.
-func (b *backoff) awaitRetry(ctx context.Context) error {
+// awaitRetry blocks until the request may retry. It fails when ctx ends. InFlight returns how
+// many requests of the process are in flight: after a success they retry over a time in
+// proportion to it.
+func (b *backoff) awaitRetry(ctx context.Context, inFlight func() int64) error {
 	b.mu.Lock()
 	now := time.Now()
 	if b.next.Before(now) {
@@ -51,27 +52,17 @@ func (b *backoff) awaitRetry(ctx context.Context) error {
 		b.healed = make(chan struct{})
 	}
 	at, healed := b.next, b.healed
-	b.waiting++
 	b.mu.Unlock()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
-	var err error
-	released := 0
 	select {
 	case <-timer.C:
+		return nil
 	case <-healed:
+		return harness.Pause(ctx, rand.N(time.Duration(max(1, inFlight()))*releaseEvery))
 	case <-ctx.Done():
-		err = ctx.Err()
+		return ctx.Err()
 	}
-	b.mu.Lock()
-	if b.waiting--; err == nil && b.healed != healed {
-		released = b.waiting + 1
-	}
-	b.mu.Unlock()
-	if released > 0 {
-		return harness.Pause(ctx, rand.N(time.Duration(released)*releaseEvery))
-	}
-	return err
 }
 
 // endAttempt reports the result of an attempt, which was a retry or the first one of its request.

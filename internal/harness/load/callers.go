@@ -33,7 +33,7 @@ type Callers struct {
 	// Leaving is true once the node drains: nothing new is asked then.
 	Leaving func() bool
 	Ask     func(ctx context.Context, id string) (total uint64, err error)
-	// Tell sends the number-th message to a counter, and waits for no answer.
+	// Tell sends the number-th message to a counter, and waits for no answer; nil sends none.
 	Tell    func(ctx context.Context, id string, number uint64) error
 	Reason  func(error) string
 	Node    func() uint64
@@ -55,7 +55,7 @@ const (
 	CallerPatience = 10 * time.Second
 	// InFlightMax is how many requests a process has in flight at most by default, as a client
 	// with a pool of connections would.
-	InFlightMax = 512
+	InFlightMax = 1024
 )
 
 // CounterID returns the id of the i-th counter.
@@ -75,6 +75,9 @@ func (l *Callers) Run(ctx context.Context) {
 		callers.Go(func() { l.caller(ctx, i) })
 	}
 	for i := range min(l.Counters, toldCounters) {
+		if l.Tell == nil {
+			break
+		}
 		callers.Go(func() { l.teller(ctx, i) })
 	}
 	callers.Wait()
@@ -176,7 +179,7 @@ func (l *Callers) request(ctx context.Context, i int, due clock.Instant, retries
 		if ctx.Err() != nil || l.Leaving() {
 			return // the process ends; the caller has not given up
 		}
-		if retries.awaitRetry(patience) != nil {
+		if retries.awaitRetry(patience, l.inFlight.Load) != nil {
 			break
 		}
 	}

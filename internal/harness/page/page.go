@@ -75,6 +75,9 @@ func Save(file string, r *chaos.Report) error {
 func subtitle(r *chaos.Report) string {
 	c := r.Config
 	parts := []string{fmt.Sprintf("%d processes", c.Nodes), fmt.Sprintf("%d counters in %d shards", c.Counters, c.Shards)}
+	if s := c.Service; s != nil {
+		parts = []string{fmt.Sprintf("%d processes of %s", c.Nodes, s.Name), fmt.Sprintf("%d keys", s.Keys())}
+	}
 	if c.Replicas > 0 {
 		parts = append(parts, fmt.Sprintf("%d copies each", c.Replicas))
 	}
@@ -92,10 +95,15 @@ func subtitle(r *chaos.Report) string {
 // headline answers what readers ask first.
 func headline(r *chaos.Report) []answer {
 	twice := answer{Question: "entities that lived twice", Answer: "?"}
+	if r.Config.Service != nil {
+		twice.Question = "counts that were answered twice"
+	}
 	lost := answer{Question: "acknowledged updates lost", Answer: "0", Of: "of " + grouped(int(r.Counters["answered"]))}
 	broken := 0
 	for _, i := range r.Invariants {
 		switch {
+		case i.Name == chaos.AnsweredTwice && i.Verdict != chaos.Unknown:
+			twice.Answer, twice.Of = grouped(len(i.Violations)), fmt.Sprintf("of %s", grouped(i.Checked))
 		case i.Name == chaos.SingleInstance && i.Verdict != chaos.Unknown:
 			twice.Answer, twice.Of = grouped(len(i.Violations)), fmt.Sprintf("of %s runs", grouped(i.Checked))
 			if len(i.Violations) > 0 {
@@ -117,7 +125,21 @@ func headline(r *chaos.Report) []answer {
 	if n := r.Availability.NotSent; n > 0 {
 		gaveUp.Of += fmt.Sprintf("; %s were not sent", grouped(n))
 	}
+	if s := r.Config.Service; s != nil && s.Register != nil {
+		return []answer{registers(r), available(r), gaveUp, slowest(r)}
+	}
 	return []answer{twice, lost, available(r), gaveUp, slowest(r)}
+}
+
+// registers is how many answers of a service's registers contradict each other.
+func registers(r *chaos.Report) answer {
+	a := answer{Question: "contradictions between answers", Answer: "?"}
+	for _, i := range r.Invariants {
+		if i.Name == chaos.RegistersLinearizable && i.Verdict != chaos.Unknown {
+			a.Answer, a.Of = grouped(len(i.Violations)), "of "+grouped(i.Checked)
+		}
+	}
+	return a
 }
 
 // available is the share of the requests that had their answer promptly.
