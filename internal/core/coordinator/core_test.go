@@ -294,6 +294,27 @@ func TestTheHighestClaimWins(t *testing.T) {
 	}
 }
 
+// A host that is still stopping the shard under a lower token is no second home. It is
+// ordered to stop as well.
+func TestAClaimThatStopsIsNoSecondHome(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+	claim := func(seq uint64, state protocol.ClaimState) []protocol.Claim {
+		return []protocol.Claim{{Shard: 1, Token: protocol.Token{Term: 5, Seq: seq}, State: state}}
+	}
+	b.settle(nil, map[gossip.NodeID][]protocol.Claim{2: claim(8, protocol.ClaimHosted), 3: claim(7, protocol.ClaimStopping)})
+	if h := b.c.Homes(); len(h) != 1 || h[0].Node != 2 {
+		t.Fatalf("homes %v", h)
+	}
+	if b.traced(TraceDouble) || !b.traced(TraceClaimStale) {
+		t.Error("the claim of a host that stops is not ignored")
+	}
+	b.now = b.now.Add(time.Second)
+	b.step(Tick{})
+	if o := one[*protocol.HandOff](b); o.Shards[0].Token.Seq != 7 {
+		t.Errorf("told to stop %+v", o.Shards)
+	}
+}
+
 // Stopped overtakes the report that claims the shard.
 func TestStoppedOvertakesTheReport(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2)

@@ -39,7 +39,6 @@ const (
 	Move
 	MoveCancelled
 	Claim
-	ClaimStale
 	StillServed
 	WriteUnknown
 	Yield
@@ -50,7 +49,6 @@ const (
 	LogCut
 	ReadRepair
 	Descend
-	Circles
 	StateSent
 	StateArrived
 	StateLost
@@ -112,7 +110,6 @@ var names = [...]string{
 	DriftBeyond:    "drift beyond bound",
 	Abandoned:      "instances abandoned",
 	RestartAll:     "restart of all",
-	Circles:        "view core drove in circles",
 	Operator:       "stranded until restarted",
 	BufferFull:     "buffer full",
 	Misrouted:      "message refused by a node that is not the home",
@@ -121,7 +118,6 @@ var names = [...]string{
 	Move:           "move begun",
 	MoveCancelled:  "move cancelled",
 	Claim:          "claim adopted in census",
-	ClaimStale:     "stale claim ignored",
 	StillServed:    "shard still served after a cancel",
 	WriteUnknown:   "write outcome unknown",
 	Yield:          "coordinator asks for a lease to end",
@@ -173,7 +169,7 @@ func (m Mark) String() string { return names[m] }
 // thousand seeds see it a few times at best.
 func (m Mark) IsRare() bool {
 	switch m {
-	case ClaimStale, StillServed, StaleTerm, Circles, Fenced, LogCut, Forced:
+	case StillServed, StaleTerm, Fenced, LogCut, Forced:
 		return true
 	}
 	return false

@@ -273,7 +273,6 @@ var rareEvents = map[string]coverage.Mark{
 	coordinator.TraceMove:         coverage.Move,
 	coordinator.TraceCancel:       coverage.MoveCancelled,
 	coordinator.TraceClaim:        coverage.Claim,
-	coordinator.TraceClaimStale:   coverage.ClaimStale,
 	coordinator.TraceStillServed:  coverage.StillServed,
 	coordinator.TraceWriteUnknown: coverage.WriteUnknown,
 	coordinator.TraceYield:        coverage.Yield,
