@@ -24,6 +24,8 @@ type Config struct {
 	// address other than loopback.
 	HTTPHosts    []string
 	InsecureHTTP bool
+	// Profiles serves the profiles of the Go runtime below /debug/pprof/.
+	Profiles bool
 	// HTTPTLS serves the HTTP API by TLS with Certificates, to clients that hold a
 	// certificate of the same authority.
 	HTTPTLS bool

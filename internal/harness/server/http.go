@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/pprof"
 	"strconv"
 	"time"
 
@@ -36,6 +37,8 @@ type api struct {
 	external bool
 	// dashboard are the options of the page.
 	dashboard dashboard.Options
+	// profiles serves those of the Go runtime.
+	profiles bool
 }
 
 func (a *api) handler() http.Handler {
@@ -48,6 +51,11 @@ func (a *api) handler() http.Handler {
 	mux.Handle("GET /data/", http.StripPrefix("/data", a.node.DataHandler()))
 	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", dashboard.Handler(a.node, a.dashboard)))
 	mux.Handle("/", a.node.Handler()) // healthz, readyz, status
+	if a.profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and so on by their names
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 	return mux
 }
 

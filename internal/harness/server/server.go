@@ -81,7 +81,7 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	if err := s.start(ctx, files); err != nil {
 		return err
 	}
-	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry, external: cfg.Strategy == StrategyExternal, dashboard: page}).handler(), cfg.HTTPHosts))
+	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry, external: cfg.Strategy == StrategyExternal, dashboard: page, profiles: cfg.Profiles}).handler(), cfg.HTTPHosts))
 	go func() {
 		if err := front.Serve(web); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the HTTP API has ended; the node keeps running without it; restart the process", "err", err)

@@ -137,6 +137,31 @@ func TestADrainedNodeStillAnswers(t *testing.T) {
 	}
 }
 
+// Profiles show the code and the names of a service, and cost processor time, so they are served
+// only if a flag asks for them.
+func TestProfilesAreServedOnRequest(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		cfg := config()
+		cfg.Profiles = on
+		ready, later, end := serve(t, cfg)
+		go func() {
+			for range later {
+			}
+		}()
+		for path, want := range map[string]string{
+			"goroutine?debug=1": "goroutine profile: total", "": "full goroutine stack dump", "heap?debug=1": "heap profile:",
+		} {
+			code, body := request(t, "GET", "http://"+ready.HTTP+"/debug/pprof/"+path, "")
+			if !on && code != http.StatusNotFound || on && !strings.Contains(body, want) {
+				t.Errorf("profiles %v: %s: %d %.100q, want %q", on, path, code, body, want)
+			}
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The page of the dashboard changes nothing unless a flag allows it.
 func TestTheDashboardIsReadOnlyUnlessAllowed(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
