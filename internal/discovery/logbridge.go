@@ -12,16 +12,16 @@ import (
 
 // bridgeLog returns a logger for memberlist whose lines go to l. Its errors become
 // information at most, since membership does not depend on memberlist; and since any
-// datagram may cause one, a budget limits them. The bridge also counts memberlist's
+// datagram may cause one, it writes one line a minute of each kind. The bridge also counts memberlist's
 // suspicions, which are only visible in its log.
 func bridgeLog(l *slog.Logger, st *Counters) *log.Logger {
 	return log.New(&logBridge{l: l, st: st}, "", 0)
 }
 
 type logBridge struct {
-	l      *slog.Logger
-	st     *Counters
-	budget loglimit.Budget
+	l     *slog.Logger
+	st    *Counters
+	lines loglimit.Folder
 }
 
 // Write handles one line. It never fails.
@@ -47,12 +47,12 @@ func (b *logBridge) Write(line []byte) (int, error) {
 	}
 	var attrs []slog.Attr
 	if level > slog.LevelDebug {
-		suppressed, ok := b.budget.Take(time.Now())
+		folded, ok := b.lines.Take(lineKind(text), time.Now())
 		if !ok {
 			return len(line), nil
 		}
-		if suppressed > 0 {
-			attrs = append(attrs, slog.Int("lines_suppressed", suppressed))
+		if folded > 0 {
+			attrs = append(attrs, slog.Int("lines_folded", folded))
 		}
 	}
 	if i := bytes.Index(text, []byte("memberlist: ")); i >= 0 {
@@ -60,4 +60,14 @@ func (b *logBridge) Write(line []byte) (int, error) {
 	}
 	b.l.LogAttrs(context.Background(), level, "memberlist: "+string(text), attrs...)
 	return len(line), nil
+}
+
+// lineKind returns the part of a line before its first name, number or cause: lines of memberlist
+// differ after that.
+func lineKind(text []byte) string {
+	_, rest, _ := bytes.Cut(text, []byte("memberlist: "))
+	if i := bytes.IndexAny(rest, `0123456789":=`); i >= 0 {
+		rest = rest[:i]
+	}
+	return string(rest)
 }

@@ -48,8 +48,8 @@ type packetGate struct {
 	// host at which discovery has no node. Invariant: len(sources) <= sourcesMax.
 	sources map[netip.AddrPort]*rateBucket
 
-	log    *slog.Logger
-	budget loglimit.Budget
+	log   *slog.Logger
+	lines loglimit.Folder
 }
 
 // sourcesMax bounds the addresses with a bucket of their own; beyond, all buckets are
@@ -107,17 +107,16 @@ func (g *packetGate) inRate(from netip.AddrPort, now time.Time) bool {
 	return b.takeToken(now, rate) && g.all.takeToken(now, packetsOfAll)
 }
 
-// logRefusal writes a line, within a budget: any host can send a datagram. Members name a node
+// logRefusal writes a line, one a minute for each reason: any host can send a datagram. Members name a node
 // that this one has not met whenever one restarts elsewhere, so that is for debugging only.
 func (g *packetGate) logRefusal(from netip.AddrPort, err error, now time.Time) {
 	if err == errUnvouched {
 		g.log.Debug("memberlist: datagram refused; it has no effect", slog.String("from", from.String()), slog.Any("error", err))
 		return
 	}
-	suppressed, ok := g.budget.Take(now)
-	if ok {
+	if folded, ok := g.lines.Take(err.Error(), now); ok {
 		g.log.Info("memberlist: datagram refused; it has no effect, check its sender", slog.String("from", from.String()),
-			slog.Any("error", err), slog.Int("lines_suppressed", suppressed))
+			slog.Any("error", err), slog.Int("lines_folded", folded))
 	}
 }
 

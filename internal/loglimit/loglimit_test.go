@@ -1,6 +1,7 @@
 package loglimit
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -20,5 +21,30 @@ func TestABudgetComesBack(t *testing.T) {
 	}
 	if suppressed, ok := b.Take(now.Add(Period)); !ok || suppressed != 3 {
 		t.Errorf("a period later: %d suppressed, %v", suppressed, ok)
+	}
+}
+
+func TestLinesOfOneKindAreFolded(t *testing.T) {
+	var f Folder
+	now := time.Unix(1000, 0)
+	for i, want := range []bool{true, false, false} {
+		if _, ok := f.Take("a", now.Add(time.Duration(i)*time.Second)); ok != want {
+			t.Errorf("line %d passes: %v", i, ok)
+		}
+	}
+	if _, ok := f.Take("b", now); !ok {
+		t.Error("another kind is folded")
+	}
+	if folded, ok := f.Take("a", now.Add(FoldPeriod)); !ok || folded != 2 {
+		t.Errorf("after the period: %d folded, %v", folded, ok)
+	}
+	passed := 0
+	for i := range 10 * foldKinds {
+		if _, ok := f.Take(fmt.Sprint("kind", i), now); ok {
+			passed++
+		}
+	}
+	if passed > foldKinds {
+		t.Errorf("%d lines of ever new kinds pass", passed)
 	}
 }

@@ -174,7 +174,8 @@ func (l *loop) reportQuorum(now clock.Instant) {
 	if q.lapsed == 0 {
 		q.lost = false
 		l.n.events.putEvent(gossip.QuorumRegained{Epoch: v.Epoch}, nil)
-		l.n.recordEvent("quorum regained", 0, v.Epoch, "", true)
+		l.n.recordEvent("quorum regained", 0, v.Epoch, "", false)
+		l.n.cfg.Logger.LogAttrs(l.n.ctx, slog.LevelInfo, "quorum regained", slog.String("node", l.n.self.Name), slog.String("epoch", v.Epoch.String()))
 		return
 	}
 	reaches := func(id gossip.NodeID) bool {

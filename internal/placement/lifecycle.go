@@ -60,6 +60,7 @@ func (ds *Drivers) newDriver(t Type, c *Counters, foreign bool) *TypeDriver {
 	if observe := ds.env.ShardMoved; observe != nil {
 		d.moves.observe = func(cause, phase string, took time.Duration) { observe(t.Name, cause, phase, took) }
 	}
+	d.moves.report = func(s moveSum) { logMoves(ds.env.Log, t.Name, s) }
 	d.transfers = ds.transfers.Type(t.Name, &c.Transfers, func(id gossip.NodeID) bool { return d.view.Load().Member(id) != nil })
 	floors := ds.floors[t.Name]
 	if floors == nil {

@@ -65,6 +65,56 @@ type moveLog struct {
 	office, census time.Time
 	// observe receives the durations of phases, unless it is nil.
 	observe func(cause, phase string, took time.Duration)
+	// report receives sums of moves for the log, unless it is nil: sum since lineAt, when it has
+	// received the last one. line is set while the next one is due.
+	report func(moveSum)
+	sum    moveSum
+	lineAt time.Time
+	line   *time.Timer
+}
+
+// moveSum counts shards that run at a new home.
+type moveSum struct {
+	failure, takeover, handoff int
+	// longest is the duration of the longest move.
+	longest time.Duration
+}
+
+const (
+	// sumAfter is how long moves are summed up before the log has a line about them.
+	sumAfter = 2 * time.Second
+	// sumApart is the shortest time between two of these lines.
+	sumApart = time.Minute
+)
+
+// addToSum counts a move that has ended, and has it reported.
+func (l *moveLog) addToSum(m *openMove, at time.Time) {
+	switch m.cause {
+	case causeFailure:
+		l.sum.failure++
+	case causeTakeover:
+		l.sum.takeover++
+	case causeHandoff:
+		l.sum.handoff++
+	default:
+		return // a shard's first home is no news
+	}
+	l.sum.longest = max(l.sum.longest, at.Sub(m.began))
+	if l.report != nil && l.line == nil {
+		l.line = time.AfterFunc(max(sumAfter, time.Until(l.lineAt.Add(sumApart))), l.reportSum)
+	}
+}
+
+// reportSum reports the moves since the last report, if there are any.
+func (l *moveLog) reportSum() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.line == nil {
+		return
+	}
+	l.line.Stop()
+	l.report(l.sum)
+	l.sum, l.line, l.lineAt = moveSum{}, nil, time.Now()
 }
 
 // openMove is one shard on its way to a new home.
@@ -133,6 +183,7 @@ func (l *moveLog) advanceMove(m *openMove, t *traceLine) {
 		l.endPhase(m, phaseStart, t.at)
 		m.phase = m.began
 		l.endPhase(m, phaseTotal, t.at)
+		l.addToSum(m, t.at)
 		delete(l.open, t.shard)
 	}
 }

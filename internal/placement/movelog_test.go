@@ -3,6 +3,7 @@ package placement
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -153,4 +154,46 @@ func TestShardsOnTheirWayAreCounted(t *testing.T) {
 	if homeless, moving := l.countOpen(); homeless != 0 || moving != 0 {
 		t.Errorf("a former coordinator counts %d homeless, %d moving", homeless, moving)
 	}
+}
+
+// A rebalance of hundreds of shards is one line of the log, and there is at most one a minute.
+func TestMovesAreLoggedInSum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []moveSum
+		l := &moveLog{}
+		l.report = func(s moveSum) { lines = append(lines, s) }
+		pass := func(d time.Duration) {
+			<-time.After(d)
+			synctest.Wait()
+		}
+		playInto(l, moveLine{0, coordinator.TraceChosen, 7, 1}, moveLine{1, coordinator.TraceHosted, 7, 1})
+		pass(time.Minute)
+		if len(lines) > 0 {
+			t.Errorf("a first home is logged: %+v", lines)
+		}
+		for i := range strategy.ShardID(300) {
+			playInto(l, moveLine{10, coordinator.TraceMove, i, 2}, moveLine{15, coordinator.TraceHosted, i, 2})
+		}
+		playInto(l, moveLine{20, coordinator.TraceFreed, 5, 2}, moveLine{60, coordinator.TraceHosted, 5, 1})
+		pass(sumAfter)
+		first := moveSum{failure: 1, handoff: 300, longest: 40 * time.Millisecond}
+		if len(lines) != 1 || lines[0] != first {
+			t.Fatalf("%+v, want %+v", lines, first)
+		}
+		playInto(l, moveLine{80, coordinator.TraceFreed, 5, 2}, moveLine{90, coordinator.TraceHosted, 5, 1})
+		pass(sumApart - time.Second)
+		if len(lines) != 1 {
+			t.Errorf("two lines within a minute: %+v", lines)
+		}
+		playInto(l, moveLine{100, coordinator.TraceFreed, 6, 2}, moveLine{105, coordinator.TraceHosted, 6, 1})
+		pass(time.Second)
+		if want := (moveSum{failure: 2, longest: 10 * time.Millisecond}); len(lines) != 2 || lines[1] != want {
+			t.Errorf("%+v, want %+v at last", lines, want)
+		}
+		playInto(l, moveLine{110, coordinator.TraceMove, 6, 2}, moveLine{115, coordinator.TraceHosted, 6, 1})
+		l.reportSum() // the driver ends
+		if len(lines) != 3 || lines[2].handoff != 1 {
+			t.Errorf("%+v: the end reports no rest", lines)
+		}
+	})
 }

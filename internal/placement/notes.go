@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/core/coordinator"
@@ -27,6 +28,12 @@ func (d *TypeDriver) noteTrace(t traceLine) {
 		d.all.env.Log.Warn("sharding: a shard does not start, and has no home meanwhile; see the log of the node, and restart that if it goes on (please report)",
 			"type", d.typ.Name, "shard", t.shard, "node", t.node, "token", t.token, "failed", t.detail)
 	}
+}
+
+// logMoves logs the shards that the coordinator on this node has given new homes. No action is needed.
+func logMoves(log *slog.Logger, typ string, s moveSum) {
+	log.Info("sharding: shards run at new homes", "type", typ, "after_failure", s.failure,
+		"after_takeover", s.takeover, "in_handoffs", s.handoff, "longest", s.longest.Round(time.Millisecond))
 }
 
 // noteFar counts a term that no view can have had, and warns of the first.

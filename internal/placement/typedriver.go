@@ -126,6 +126,7 @@ func (d *TypeDriver) Members() (m daemon.Members) {
 // runLoop handles events until the service or the driver ends.
 func (d *TypeDriver) runLoop() {
 	defer close(d.ended)
+	defer d.moves.reportSum()
 	defer d.watchPlaces()()
 	d.inbox.Run(d.all.env.Ctx.Done(), d.stepBatch)
 }
