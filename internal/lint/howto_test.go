@@ -38,7 +38,7 @@ func TestHowTosShowTheirExamples(t *testing.T) {
 			t.Errorf("%s shows what %s does not contain:\n%s", name, run[1], block)
 		}
 	}
-	if found < 3 {
+	if found < 5 {
 		t.Errorf("only %d pages were found", found)
 	}
 }
