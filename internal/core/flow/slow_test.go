@@ -429,3 +429,36 @@ func TestAUsedUpPoolStallsOneSender(t *testing.T) {
 	}
 	c.settle()
 }
+
+// Only so many entities of a sender are slow at a time. The request for one more is charged to
+// the window, and the pool keeps none of its bytes.
+func TestOneSlowEntityTooManyIsChargedToTheWindow(t *testing.T) {
+	a, pool := NewAccount(1), Pool{Share: 1 << 30}
+	park := func(id string) bool {
+		pooled, may := a.Park(id, Ordinary, 1, 1, &pool)
+		if !may {
+			t.Fatalf("no room for %s", id)
+		}
+		return pooled
+	}
+	for i := range SlowMost {
+		if !park(strconv.Itoa(i)) {
+			t.Fatalf("entity %d is not charged to the pool", i)
+		}
+	}
+	used := pool.Used
+	if park("one more") || pool.Used != used {
+		t.Errorf("%d bytes in the pool, want %d", pool.Used, used)
+	}
+	if messages, bytes := a.Parked(); messages != 1 || bytes != cost(1) {
+		t.Errorf("%d messages of %d bytes in the window", messages, bytes)
+	}
+	// Those that are slow already are charged to the pool as before.
+	if !park("0") || pool.Used != used+cost(1) {
+		t.Errorf("%d bytes in the pool, want %d", pool.Used, used+cost(1))
+	}
+	a.Unpark("one more", Ordinary, 1, false, &pool)
+	if messages, bytes := a.Parked(); messages != 0 || bytes != 0 || pool.Used != used+cost(1) {
+		t.Errorf("%d messages of %d bytes in the window", messages, bytes)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -212,5 +214,98 @@ func TestStatesTravelWithTheTermOfTheirStop(t *testing.T) {
 	}
 	if len(all) != 2 {
 		t.Errorf("%d chunks", len(all))
+	}
+}
+
+// A chunk takes as many states as fit, to the last byte. A state that is larger than a chunk
+// leaves alone.
+func TestAChunkTakesTheStatesThatFit(t *testing.T) {
+	states := map[string]string{"a": "1", "b": "22", "c": "1", "d": "22", "e": string(make([]byte, 500)), "f": ""}
+	c := New(Config{Self: oldHome, ChunkBytes: costOf("a", []byte("1")) + costOf("b", []byte("22"))})
+	d := c.Begin(begin, older, Order{To: newHome, Term: 7, Within: within}, bytesOf(states))
+	var got []string
+	for _, m := range d.nextChunks(begin, true) {
+		ids := ""
+		for _, st := range m.States {
+			ids += st.ID
+		}
+		got = append(got, ids)
+		if m.Last != (ids == "f") || m.Number != uint64(len(got)-1) {
+			t.Errorf("chunk %d is numbered %d, last %v", len(got)-1, m.Number, m.Last)
+		}
+	}
+	if want := []string{"ab", "cd", "e", "f"}; !slices.Equal(got, want) {
+		t.Errorf("chunks %v, want %v", got, want)
+	}
+}
+
+// A shard without states has one empty chunk. If no connection takes that, the transfer ends as
+// failed, instead of making smaller chunks for ever.
+func TestAnEmptyTransferThatIsTooLargeEnds(t *testing.T) {
+	_, d := beginSmall(older, nil)
+	if all := d.nextChunks(begin, true); len(all) != 1 || len(all[0].States) != 0 || !all[0].Last {
+		t.Fatalf("sends %+v", all)
+	}
+	if removed, ok := d.OnTooLarge(); ok {
+		t.Errorf("removes %+v", removed)
+	}
+	if res, ended := d.Result(); !ended || res.Arrived || res.Held {
+		t.Errorf("%+v, ended %v", res, ended)
+	}
+}
+
+// The new home asks to begin again: the transfer starts from its first state in a new attempt,
+// once for each time that it was sent. An acknowledgement that comes twice, or belongs to an
+// earlier attempt, changes nothing.
+func TestATransferBeginsAgainOncePerAttempt(t *testing.T) {
+	c, d := beginSmall(older, map[string]string{"a": "1", "b": "2", "c": "3"})
+	restart := func(attempt uint64) { c.OnAck(begin, newHome, Ack{Allocation: older, Attempt: attempt, Restart: true}) }
+	// Nothing was sent yet: the message is a copy of one about an earlier transfer.
+	if restart(0); d.attempt != 0 {
+		t.Errorf("attempt %d before the first chunk", d.attempt)
+	}
+	first := d.nextChunks(begin, true)
+	restart(0)
+	restart(0)
+	restart(1)
+	if d.attempt != 1 || len(d.nextChunks(begin, true)) != 0 {
+		t.Fatalf("attempt %d, and sends before its deadline", d.attempt)
+	}
+	again := d.nextChunks(d.sender.Deadline(), true)
+	if len(again) != len(first) {
+		t.Fatalf("sends %+v, before %+v", again, first)
+	}
+	for i := range again {
+		want := first[i]
+		want.Attempt = 1
+		if !reflect.DeepEqual(again[i], want) {
+			t.Errorf("sends %+v, want %+v", again[i], want)
+		}
+	}
+}
+
+// After deadline upon deadline, the transfer begins again by itself: the new home may have
+// dropped what it acknowledged.
+func TestATransferBeginsAgainAfterManyDeadlines(t *testing.T) {
+	c, d := beginSmall(older, map[string]string{"a": "1", "b": "2", "c": "3"})
+	now := begin
+	d.nextChunks(now, true)
+	c.OnAck(now, newHome, Ack{Allocation: older, Next: 1})
+	d.nextChunks(now, true)
+	for range missesMax {
+		now = d.sender.Deadline()
+		if all := d.nextChunks(now, true); d.attempt != 0 || len(all) != 2 || all[0].Number != 1 {
+			t.Fatalf("after %d deadlines: attempt %d, sends %+v", d.sender.Misses(), d.attempt, all)
+		}
+	}
+	for attempt := range uint64(2) {
+		now = d.sender.Deadline()
+		if all := d.nextChunks(now, true); d.attempt != attempt+1 || len(all) != 0 {
+			t.Fatalf("attempt %d, sends %+v", d.attempt, all)
+		}
+		now = d.sender.Deadline()
+		if all := d.nextChunks(now, true); len(all) != 2 || all[0].Number != 0 || all[0].Attempt != attempt+1 || all[0].States[0].ID != "a" {
+			t.Fatalf("then sends %+v", all)
+		}
 	}
 }

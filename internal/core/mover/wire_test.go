@@ -34,6 +34,17 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 	}
 }
 
+// A chunk is encoded into one allocation, whether its states are many or large.
+func TestAChunkIsEncodedInOneAllocation(t *testing.T) {
+	many := Chunk{Allocation: older, States: make([]State, 300)}
+	large := Chunk{Allocation: older, States: []State{{"a", make([]byte, 5000)}, {string(make([]byte, 4000)), nil}}}
+	for name, c := range map[string]Chunk{"many": many, "large": large} {
+		if n := testing.AllocsPerRun(10, func() { AppendChunk(nil, c) }); n != 1 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
 // TestTheWireIsAsItWas: nodes of one wire version (internal/transport) understand each
 // other.
 func TestTheWireIsAsItWas(t *testing.T) {
