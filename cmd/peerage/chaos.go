@@ -152,7 +152,7 @@ func (c *chaosFlags) readService() (err error) {
 
 // writeReport writes a report in all forms that were asked for, and returns its verdict.
 func (p *program) writeReport(c *chaosFlags, r *chaos.Report) error {
-	r.Print(p.text())
+	p.printReport(r)
 	if p.json {
 		if err := p.printJSON(r); err != nil {
 			return err

@@ -6,12 +6,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/peerage-go/peerage/internal/harness/chaos"
 )
 
 // emulator is as much of a terminal as the demo uses: lines, and a cursor that moves up.
@@ -100,5 +103,41 @@ func TestTheDemoFitsTheTerminal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A report fits its terminal too: promises and figures wrap between words.
+func TestAReportFitsTheTerminal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	name := "every request was answered, unless its caller's process ended first, and so on and on"
+	r := chaos.Report{Schema: chaos.SchemaVersion, Verdict: chaos.Unknown, Invariants: []chaos.Invariant{{
+		Name: name, Verdict: chaos.Unknown, Checked: 12345678, Violations: []string{strings.Repeat("the machine was overloaded ", 9)},
+	}}}
+	if err := r.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	for _, columns := range []uint16{80, 60} {
+		cmd := exec.Command(os.Args[0], "report", file, "--html", filepath.Join(t.TempDir(), "r.html"))
+		cmd.Env = append(os.Environ(), "TERM=xterm")
+		terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: columns, Rows: 24})
+		if err != nil {
+			t.Skipf("there is no terminal to be had: %v", err)
+		}
+		text, _ := io.ReadAll(terminal) // ends with an error when the program closes its side
+		_ = terminal.Close()
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitUsage {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		e := &emulator{columns: int(columns)}
+		e.write(string(text))
+		shown := strings.Join(strings.Fields(strings.Join(e.lines, "\n")), " ")
+		for _, line := range e.wrapped {
+			if !strings.Contains(line, "/") { // a path has no place to wrap
+				t.Errorf("this line is too wide for %d columns: %q", columns, line)
+			}
+		}
+		if !strings.Contains(shown, "UNKNOWN "+name+" (12345678 checked)") {
+			t.Errorf("the promise is not to be read:\n%s", strings.Join(e.lines, "\n"))
+		}
 	}
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/page"
+	"github.com/peerage-go/peerage/internal/harness/terminal"
 )
 
 const reportHelp = `Prints the report of an earlier run of chaos, and writes it as one page of HTML. FILE is
@@ -38,7 +40,7 @@ func (p *program) showReport(file, html string, open bool) error {
 	if html == "" {
 		html = strings.TrimSuffix(file, filepath.Ext(file)) + ".html"
 	}
-	r.Print(p.text())
+	p.printReport(r)
 	if p.json {
 		if err := p.printJSON(r); err != nil {
 			return err
@@ -56,6 +58,14 @@ func (p *program) showReport(file, html string, open bool) error {
 		}
 	}
 	return verdictError(chaosExitCode(r.Verdict))
+}
+
+// printReport prints a report, wrapped to the width of a terminal.
+func (p *program) printReport(r *chaos.Report) {
+	const indent = 11 // behind the verdict of a promise
+	var b strings.Builder
+	r.Print(&b)
+	terminal.New(p.text()).Print(indent, b.String())
 }
 
 // openInBrowser opens a file with the program that the system has for it.

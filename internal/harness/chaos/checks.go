@@ -71,6 +71,7 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 			beyond = append(beyond, ro.Span())
 		}
 	}
+	rough = append(rough, c.removals(records)...)
 	handled, answered, told := 0, 0, 0
 	for _, rec := range records {
 		switch rec.Op {
@@ -106,6 +107,21 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 		v = append(v, fmt.Sprintf("%s entity %d: %016x received %d", c.when(u.Start), u.Entity, u.Node, u.Value))
 	}
 	r.addInvariant("every answer was counted by an instance while its caller waited", answered, v)
+}
+
+// removals returns the instants at which a member was removed on an overloaded machine. Nodes
+// that wait too long for a processor are removed although no fault concerned them, and what
+// they alone had in memory is lost with them, as after a kill.
+func (c *campaign) removals(records []history.Record) (spans []history.Span) {
+	if !c.machine.Overloaded {
+		return nil
+	}
+	for _, rec := range records {
+		if rec.Op == history.Excluded {
+			spans = append(spans, history.Span{From: rec.Start, To: rec.Start + 1})
+		}
+	}
+	return spans
 }
 
 // data checks tokens over all lives of the cluster, and the reads of replicated data.

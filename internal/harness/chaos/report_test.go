@@ -49,6 +49,31 @@ func planted(cfg Config) (*campaign, []history.Record) {
 	return c, records
 }
 
+// removedAt4s has node 4 remove node 2 at 4 s, and count from 1 again.
+func removedAt4s(records []history.Record) []history.Record {
+	const ms = clock.Instant(time.Millisecond)
+	lost := uint64(0)
+	for i := range records {
+		rec := &records[i]
+		if rec.Start < 4000*ms || rec.Op == history.Told || rec.Op == history.Asked {
+			continue
+		}
+		if lost == 0 {
+			lost = rec.Value - 1
+		}
+		rec.Value -= lost
+		if rec.Op == history.Handled && rec.Node == 2 {
+			rec.Node, rec.Seq = 4, 2
+		}
+	}
+	for i := range records {
+		if rec := &records[i]; rec.Op == history.Told && rec.Node == 2 && rec.Start >= 4000*ms {
+			rec.Node, rec.Seq = 4, 2
+		}
+	}
+	return append(records, history.Record{Op: history.Excluded, Node: 4, Sender: 2, Start: 4000*ms - 20*ms})
+}
+
 // dataRecords are two writes of a register, an entry, and reads that return both; that of
 // the register returns the value last.
 func dataRecords(last uint64) []history.Record {
@@ -113,6 +138,13 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			c.machine.Overloaded = true
 			return append(r, history.Record{Op: history.Failed, Node: 9, Start: 3000 * ms, End: 3001 * ms})
 		}, Config{}, "every request was answered", Unknown},
+		"a node that no fault concerned was removed, and its count is lost": {func(_ *campaign, r []history.Record) []history.Record {
+			return removedAt4s(r)
+		}, Config{}, "acknowledged was lost|linearizable", Failed},
+		"so on an overloaded machine": {func(c *campaign, r []history.Record) []history.Record {
+			c.machine.Overloaded = true
+			return removedAt4s(r)
+		}, Config{}, "", Passed},
 		"an overloaded machine excuses no second instance": {func(c *campaign, r []history.Record) []history.Record {
 			c.machine.Overloaded = true
 			return append(r, history.Record{Op: history.Handled, Node: 1, Term: 1, Seq: 1, Value: 41, Start: 3000 * ms, End: 3001 * ms})

@@ -239,7 +239,7 @@ func newCurves(r *chaos.Report) (curves []curve, grid, percents []label) {
 		grid = append(grid, label{height(ms), formatMillis(ms)})
 	}
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99} {
-		percents = append(percents, label{at(p) * 100, fmt.Sprintf("%v %%", p)})
+		percents = append(percents, label{math.Round(1000*at(p)) / 10, fmt.Sprintf("%v %%", p)})
 	}
 	return curves, grid, percents
 }
