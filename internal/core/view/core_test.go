@@ -1,9 +1,11 @@
 package view
 
 import (
-	"github.com/peerage-go/peerage/gossip"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 func TestOneNodeFormsAndLeads(t *testing.T) {
@@ -194,4 +196,25 @@ func TestADenialIsTracedOnce(t *testing.T) {
 	deny(1)
 	w.run(2 * time.Second)
 	deny(2)
+}
+
+// TestANodeThatIsAdmittedAgainEnds: a view in which this node has joined later than it did,
+// or is joining although it was up, admits another incarnation: this one ends, and drops its
+// instances.
+func TestANodeThatIsAdmittedAgainEnds(t *testing.T) {
+	for name, change := range map[string]func(m *gossip.Member, e gossip.Epoch){
+		"joined later":  func(m *gossip.Member, e gossip.Epoch) { m.Joined = e },
+		"joining again": func(m *gossip.Member, _ gossip.Epoch) { m.Status = gossip.Joining },
+	} {
+		w := cluster(t, 3)
+		w.run(time.Second)
+		v := *w.nodes[3].core.View()
+		v.Epoch++
+		v.Members = slices.Clone(v.Members)
+		change(&v.Members[2], v.Epoch)
+		w.inject(1, 3, &Decided{View: Whole(&v)})
+		if n := w.nodes[3]; n.removed == nil || n.abandon != 1 || n.lease.Until != 0 {
+			t.Errorf("%s: removed %v, abandoned %d times, lease %+v", name, n.removed, n.abandon, n.lease)
+		}
+	}
 }

@@ -135,3 +135,57 @@ func TestLeadershipEndsWithoutAQuorum(t *testing.T) {
 	}
 	t.Error("leads without answers")
 }
+
+// accepts lists the receivers of accepts since the last call.
+func (e *env) accepts() (out []gossip.NodeID) {
+	for _, s := range e.out.Send {
+		if _, ok := s.Msg.(*Accept); ok {
+			out = append(out, s.To)
+		}
+	}
+	e.out.Send = nil
+	return out
+}
+
+// TestACarriedRemovalForSilenceWaits: an attempt that leaves out a member which may live is
+// proposed only RemoveAfter after the term began. One that leaves out a dead member, or
+// none, is proposed immediately.
+func TestACarriedRemovalForSilenceWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		leftOut []gossip.NodeID
+		proof   *ProvenDead
+		waits   bool
+	}{
+		"a silent member":       {[]gossip.NodeID{4}, nil, true},
+		"a weakly proven death": {[]gossip.NodeID{4}, &ProvenDead{Subject: 4}, true},
+		"a certain death":       {[]gossip.NodeID{4}, &ProvenDead{Subject: 4, Certain: true}, false},
+		"a dead and a silent":   {[]gossip.NodeID{3, 4}, &ProvenDead{Subject: 4, Certain: true}, true},
+		"a silent and a dead":   {[]gossip.NodeID{3, 4}, &ProvenDead{Subject: 3, Certain: true}, true},
+		"no removal":            {nil, nil, false},
+	} {
+		o := leadershipOf("uuuuu")
+		if c.proof != nil {
+			o.evidence.onProof(*c.proof)
+		}
+		o.accepts()
+		o.now = o.now.Add(testPing)
+		o.carryAttempt(&attempt{ballot: Ballot{Round: 1, Node: 5}, next: o.after(c.leftOut...)})
+		if sent := o.accepts(); c.waits != (sent == nil) || c.waits == o.proposal.accepted[1] {
+			t.Errorf("%s: sends accepts to %v immediately", name, sent)
+		}
+		if !c.waits {
+			continue
+		}
+		o.now = o.removeFrom(o.since) - 1
+		o.driveProposal()
+		o.sendRound()
+		if sent := o.accepts(); sent != nil || o.proposal.accepted[1] || len(o.acceptor.attempts) != 0 {
+			t.Errorf("%s: sends accepts to %v before its time", name, sent)
+		}
+		o.now++
+		o.driveProposal()
+		if sent := o.accepts(); !slices.Equal(sent, []gossip.NodeID{2, 3, 4, 5}) || !o.proposal.accepted[1] {
+			t.Errorf("%s: sends accepts to %v at its time", name, sent)
+		}
+	}
+}

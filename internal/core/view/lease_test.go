@@ -51,17 +51,24 @@ func TestLeaseIgnoresGrantsThatCannotBe(t *testing.T) {
 
 func TestLeaseInAnotherGenerationAbandonsInstances(t *testing.T) {
 	for _, lapsed := range []bool{false, true} {
-		h := holderOf(2, "uu")
-		h.adoptGrant(h.grant(0, testLease/2))
-		next := h.after()
-		next.Epoch = gossip.FirstEpoch(2)
-		h.advanceTo(next, next.Member(2))
-		if lapsed {
-			h.now = h.now.Add(testLease)
-		}
-		h.adoptGrant(h.grant(0, testLease/2))
-		if h.out.Abandon != lapsed {
-			t.Errorf("lapsed %v: abandon %v", lapsed, h.out.Abandon)
+		for _, another := range []bool{false, true} {
+			h := holderOf(2, "uu")
+			h.adoptGrant(h.grant(0, testLease/2))
+			if h.out.Abandon {
+				t.Error("the first lease abandons instances")
+			}
+			next := h.after()
+			if another {
+				next.Epoch = gossip.FirstEpoch(2)
+			}
+			h.advanceTo(next, next.Member(2))
+			if lapsed {
+				h.now = h.lease.Until
+			}
+			h.adoptGrant(h.grant(0, testLease/2))
+			if want := lapsed && another; h.out.Abandon != want {
+				t.Errorf("lapsed %v, another generation %v: abandon %v", lapsed, another, h.out.Abandon)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -51,14 +52,10 @@ func compareViews(a, b *gossip.View) relation {
 			return newer
 		}
 		return wins
-	case fa.From != fb.From:
-		// At the earlier point one line took over and the other continued in order.
-		if fa.From < fb.From {
-			return loses
-		}
-		return wins
 	}
-	if betterFork(fa, fb) {
+	// Of two takeovers of different views, that of the later one stands: at the earlier point
+	// its line continued in order.
+	if cmp.Or(cmp.Compare(fa.From, fb.From), compareForks(fa, fb)) > 0 {
 		return wins
 	}
 	return loses
@@ -74,14 +71,9 @@ func byEpoch(a, b gossip.Epoch) relation {
 	return same
 }
 
-func betterFork(a, b *gossip.Fork) bool {
-	if a.Kept != b.Kept {
-		return a.Kept > b.Kept
-	}
-	if a.To != b.To {
-		return a.To > b.To
-	}
-	return a.By > b.By
+// compareForks orders two takeovers of one view: the higher one stands.
+func compareForks(a, b *gossip.Fork) int {
+	return cmp.Or(cmp.Compare(a.Kept, b.Kept), cmp.Compare(a.To, b.To), cmp.Compare(a.By, b.By))
 }
 
 // partingForks returns the first takeovers behind the common history of two lines, nil

@@ -66,6 +66,61 @@ func TestLineagesAreOrdered(t *testing.T) {
 	})
 }
 
+// TestTheForkThatStands: of two takeovers of one view, the one that kept more members stands,
+// then the one with the higher epoch, then that of the higher node.
+func TestTheForkThatStands(t *testing.T) {
+	from := gossip.FirstEpoch(100)
+	taken := func(kept int, generation uint32, by gossip.NodeID) *gossip.View {
+		to := gossip.TakeoverEpoch(generation)
+		return &gossip.View{Cluster: 1, Epoch: to, Forks: []gossip.Fork{{From: from, To: to, Kept: kept, By: by}}}
+	}
+	for name, c := range map[string]struct{ stands, yields *gossip.View }{
+		"more members, in an earlier epoch": {taken(3, 101, 1), taken(2, 102, 2)},
+		"a later epoch, by a lower node":    {taken(2, 102, 1), taken(2, 101, 2)},
+		"a higher node":                     {taken(2, 101, 2), taken(2, 101, 1)},
+	} {
+		if got := compareViews(c.stands, c.yields); got != wins {
+			t.Errorf("%s: relation %v, want that it wins", name, got)
+		}
+		if got := compareViews(c.yields, c.stands); got != loses {
+			t.Errorf("%s: the other has relation %v, want that it loses", name, got)
+		}
+	}
+}
+
+// TestLineagesPartAtTheEarlierFork: a lineage that continued in order beyond a fork of another
+// wins over it, and one that ended before the fork is older.
+func TestLineagesPartAtTheEarlierFork(t *testing.T) {
+	at := func(e gossip.Epoch, forks ...gossip.Fork) *gossip.View {
+		return &gossip.View{Cluster: 1, Epoch: e, Forks: forks}
+	}
+	e := gossip.FirstEpoch(100)
+	early := gossip.Fork{From: e + 2, To: gossip.TakeoverEpoch(101), Kept: 5, By: 1}
+	late := gossip.Fork{From: e + 4, To: gossip.TakeoverEpoch(102), Kept: 1, By: 2}
+	next := gossip.Fork{From: early.To + 1, To: gossip.TakeoverEpoch(103), Kept: 1, By: 1}
+	for name, c := range map[string]struct {
+		a, b *gossip.View
+		want relation
+	}{
+		"the view that was taken over":          {at(early.To, early), at(e + 2), older},
+		"the view after it":                     {at(early.To, early), at(e + 3), loses},
+		"two forks, ours is the earlier":        {at(early.To, early), at(late.To, late), loses},
+		"two forks, ours is the later":          {at(late.To, late), at(early.To, early), wins},
+		"a fork after a common one":             {at(early.To, early), at(next.To, early, next), newer},
+		"beyond a fork after a common one":      {at(early.To+2, early), at(next.To, early, next), wins},
+		"the same view":                         {at(early.To, early), at(early.To, early), same},
+		"a later view of the lineage":           {at(early.To, early), at(early.To+1, early), newer},
+		"a higher epoch of another cluster":     {at(e), &gossip.View{Cluster: 2, Epoch: e + 9}, otherCluster},
+		"our view was taken over":               {at(e + 2), at(early.To, early), newer},
+		"our view followed the one taken over":  {at(e + 3), at(early.To, early), wins},
+		"a fork of ours that theirs cannot see": {at(early.To+3, early), at(e + 1), older},
+	} {
+		if got := compareViews(c.a, c.b); got != c.want {
+			t.Errorf("%s: relation %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestLongHistoriesAreTrimmed(t *testing.T) {
 	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 	var all []*gossip.View

@@ -20,6 +20,8 @@ var scenarios = append(foreignScenarios(), []scenario{
 	{"leavers do not take over", leaversStay},
 	{"a new generation is above the attempts met", generationOfAttempts},
 	{"no lease while an attempt is carried", leaseWhileCarrying},
+	{"a carried removal for silence waits", carriedRemoval},
+	{"a removed node that is admitted again ends", admittedAgain},
 	{"an attempt whose voters have died is taken over", hopelessAttempt},
 	{"an emergency view that keeps a dead member is taken over", hopelessTakeover},
 	{"A48 pauses", pauses},
@@ -540,6 +542,61 @@ func leaseWhileCarrying(w *world) {
 	w.lose = func(from, to gossip.NodeID, m Message) bool { _, ok := m.(*PreVote); return ok && from != 3 }
 	w.until(3*time.Second, "3 carries its own removal", func() bool { return w.marks["carries"] > 0 })
 	w.run(3 * time.Second)
+}
+
+// carriedRemoval: 1 proposes to leave the silent 4 out, and only itself has accepted when it
+// is cut off. 2 leads without uncovering the attempt; 1 and 4 are back, and all hold leases.
+// Then 4 is cut off, and 2 dies with certain proofs: 1 carries its own attempt while the
+// lease of 4 runs.
+func carriedRemoval(w *world) {
+	grow(w, 5)
+	w.run(time.Second)
+	w.cutOff(4)
+	w.lose = func(from, to gossip.NodeID, m Message) bool { _, ok := m.(*Accept); return ok && from == 1 }
+	w.until(4*time.Second, "1 proposes to leave 4 out", func() bool { return w.nodes[1].core.leadership.proposal != nil })
+	w.cutOff(1)
+	w.until(4*time.Second, "2 leads", func() bool { return w.nodes[1].core.leadership == nil && w.nodes[2].core.leadership != nil })
+	w.cut = nil
+	w.until(time.Second, "all hold leases", func() bool { return w.allHold() })
+	w.cutOff(4)
+	w.kill(10*time.Millisecond, 2)
+	w.until(time.Second, "the attempt is carried under the lease of 4", func() bool { return w.marks["carries"] > 0 && w.holds(w.nodes[4]) })
+	w.must(4*time.Second, "4 is left out", func() bool { return w.nodes[1].core.View().Member(4) == nil })
+	w.run(time.Second)
+}
+
+// admittedAgain: 3 is cut off and removed. 4 joins, and 1 and 2 leave in order: no member is
+// left that has met 3. A late join request of 3 makes 4 admit it, in the same generation.
+// 3 must not continue with its old instances.
+func admittedAgain(w *world) {
+	grow(w, 2)
+	var late *JoinRequest
+	w.sent = func(from, to gossip.NodeID, m Message) {
+		if j, ok := m.(*JoinRequest); ok && from == 3 {
+			late = j
+		}
+	}
+	w.join(3)
+	w.until(time.Second, "3 is up", func() bool { return w.allUp(3) && w.allHold() })
+	generation := w.nodes[3].core.View().Epoch.Generation()
+	w.cutOff(3)
+	w.until(4*time.Second, "3 is left out", func() bool { return w.nodes[1].core.View().Member(3) == nil })
+	n := w.add(4)
+	w.step(4, Contacts{Nodes: []gossip.Node{w.nodes[1].core.cfg.Self}})
+	w.until(time.Second, "4 holds a lease", func() bool { return w.holds(n) })
+	for _, id := range []gossip.NodeID{1, 2} {
+		w.step(id, Leave{})
+		w.until(3*time.Second, "a member has left", func() bool { return w.nodes[id].removed != nil && w.holds(n) })
+	}
+	w.run(4 * time.Second)
+	w.cut = nil
+	w.inject(3, 4, late)
+	w.until(time.Second, "3 is admitted again", func() bool { return n.core.View().Member(3) != nil })
+	if n.core.View().Epoch.Generation() != generation {
+		w.setup = true
+		w.fail("the generation is no longer %d", generation)
+	}
+	w.must(5*time.Second, "3 ends", func() bool { return w.nodes[3].removed != nil })
 }
 
 // hopelessAttempt: 1 proposes to leave 4 and 5 out; 3 accepts, then 1 and 2 die. 3, 4 and

@@ -203,6 +203,16 @@ func (x *truth) checkLease(n *simNode, l Lease) {
 	}
 }
 
+// checkAbandon checks that a node drops its instances when it must, and only then: it ends,
+// or its lease had lapsed and is back in another generation.
+func (x *truth) checkAbandon(n *simNode, had Lease, out *Effects) {
+	has := n.core.Lease()
+	returned := had.Generation != 0 && has.Generation != 0 && has.Generation != had.Generation && !had.Valid(x.w.clock(n))
+	if want := returned || out.Removed != nil; out.Abandon != want {
+		x.w.fail("%d abandons its instances: %v, want %v; lease %+v after %+v", n.id, out.Abandon, want, has, had)
+	}
+}
+
 func (x *truth) latestLeader() time.Duration {
 	most := time.Duration(0)
 	for _, end := range x.leaderEnd { // order-free: a maximum

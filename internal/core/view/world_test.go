@@ -169,11 +169,12 @@ func (w *world) step(id gossip.NodeID, ev Event) {
 		return
 	}
 	var out Effects
-	before := n.core.View()
+	before, had := n.core.View(), n.core.Lease()
 	n.core.Step(w.clock(n), ev, &out)
 	w.mix(uint64(w.now), uint64(id), uint64(len(out.Send)))
 	w.effects(n, &out)
 	w.truth.check(n, before, &out)
+	w.truth.checkAbandon(n, had, &out)
 	w.arm(n)
 	if out.Removed != nil && w.removed != nil {
 		w.removed(n)
