@@ -70,13 +70,17 @@ func (h *Hosting) Apart(side func(cluster uint64) int, grace time.Duration) {
 	h.side, h.grace = side, grace
 }
 
-func (h *Hosting) sideOf(node gossip.NodeID) int { return h.sideOfCluster(h.members.Cluster(node)) }
+// sideOf returns the side on which a node stands: that of its cluster, or its lineage.
+func (h *Hosting) sideOf(node gossip.NodeID) int { return h.sideOfLineage(h.members.Lineage(node)) }
 
-func (h *Hosting) sideOfCluster(cluster uint64) int {
-	if h.side == nil {
+func (h *Hosting) sideOfLineage(lineage uint64) int {
+	switch {
+	case h.members.lineages.tracked:
+		return int(lineage)
+	case h.side == nil:
 		return 0
 	}
-	return h.side(cluster)
+	return h.side(lineage)
 }
 
 // bound is the token that the shards of a cluster must exceed from a view on.
@@ -93,7 +97,7 @@ func (h *Hosting) Absorbed(v *gossip.View, loser uint64, met uint32) {
 	if h.side(v.Cluster) == h.side(loser) {
 		return
 	}
-	if h.members.newest[loser].Yields() != nil {
+	if h.members.clusters[loser].Yields() != nil {
 		met = math.MaxUint32
 	}
 	for _, x := range h.shards { // order-free: each shard by itself
@@ -106,7 +110,7 @@ func (h *Hosting) Absorbed(v *gossip.View, loser uint64, met uint32) {
 // topUntil returns the highest token of a cluster in generations up to one.
 func (x *hosting) topUntil(cluster uint64, generation uint32) (top protocol.Token) {
 	for source, t := range x.tops { // order-free: a maximum
-		if source.cluster == cluster && source.generation <= generation {
+		if source.lineage == cluster && source.generation <= generation {
 			top = top.Max(t)
 		}
 	}

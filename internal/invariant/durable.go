@@ -8,19 +8,21 @@ import (
 
 // Durable checks S4: every ReadMajority that succeeds returns each write acknowledged at
 // WriteMajority before the read began, unless more of the members at that time were lost
-// since than a majority covers.
+// since than a majority covers. ReadIn checks a cluster that may part into lineages.
 type Durable struct {
 	acked []ackedWrite
 }
 
+// ackedWrite is a write that was acknowledged. in is the view that its writer held.
 type ackedWrite struct {
 	word   string
 	voters []gossip.NodeID
+	in     *gossip.View
 }
 
-// Acked records that a write was acknowledged while these members voted.
-func (d *Durable) Acked(word string, voters []gossip.NodeID) {
-	d.acked = append(d.acked, ackedWrite{word, voters})
+// Acked records that a write was acknowledged while these members of a view voted.
+func (d *Durable) Acked(word string, in *gossip.View, voters []gossip.NodeID) {
+	d.acked = append(d.acked, ackedWrite{word, voters, in})
 }
 
 // Missing returns a violation if an acknowledged word is missing: for words that a
@@ -40,8 +42,14 @@ func (d *Durable) Begin() int { return len(d.acked) }
 // Read records that a read that began at begun succeeded. Function has reports its
 // content, present the nodes that have stayed members without a break.
 func (d *Durable) Read(at time.Duration, begun int, has func(string) bool, present func(gossip.NodeID) bool) *Violation {
+	return d.ReadIn(at, begun, nil, has, present)
+}
+
+// ReadIn is Read at a member of its newest view, of a cluster that may part into lineages: a
+// write counts if its view precedes that of the reader. All writes count if in is nil.
+func (d *Durable) ReadIn(at time.Duration, begun int, in *gossip.View, has func(string) bool, present func(gossip.NodeID) bool) *Violation {
 	for _, w := range d.acked[:begun] {
-		if has(w.word) {
+		if has(w.word) || in != nil && !Precedes(w.in, in) {
 			continue
 		}
 		lost := 0

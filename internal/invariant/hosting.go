@@ -14,7 +14,8 @@ import (
 //
 // An instance is live at a node from Started until Stopped, Abandoned or Gone,
 // and can act while the node's lease is valid. S1 in its effective form: at no
-// time can two of one shard act. S11 is stronger: as long as a member of the newest view
+// time can two of one shard act. If lineages are tracked, that holds for members of the newest
+// view of one. S11 is stronger: as long as a member of the newest view
 // holds an instance, even without a lease, no other node of its cluster starts the shard,
 // because that member may resume. A cluster that was formed beside a member without a
 // lease starts it; S1 holds between the two.
@@ -22,6 +23,7 @@ type Hosting struct {
 	members *Membership
 	shards  map[protocol.ShardID]*hosting
 	owners  map[shardToken]gossip.NodeID
+	started map[protocol.ShardToken]bool
 	// side distinguishes clusters that live side by side, nil if none do (apart.go).
 	side  func(cluster uint64) int
 	grace time.Duration
@@ -33,16 +35,16 @@ type shardToken struct {
 	side  int
 }
 
-// hosting is one shard. tops holds the highest token of each generation of a cluster, and bounds
+// hosting is one shard. tops holds the highest token of each generation of a lineage, and bounds
 // those of absorbed clusters.
 type hosting struct {
 	live   []instance
-	tops   map[clusterGeneration]protocol.Token
+	tops   map[lineageGeneration]protocol.Token
 	bounds []bound
 }
 
-type clusterGeneration struct {
-	cluster    uint64
+type lineageGeneration struct {
+	lineage    uint64
 	generation uint32
 }
 
@@ -53,13 +55,15 @@ type instance struct {
 
 // NewHosting returns an empty checker.
 func NewHosting(m *Membership) *Hosting {
-	return &Hosting{members: m, shards: map[protocol.ShardID]*hosting{}, owners: map[shardToken]gossip.NodeID{}}
+	return &Hosting{
+		members: m, shards: map[protocol.ShardID]*hosting{}, owners: map[shardToken]gossip.NodeID{}, started: map[protocol.ShardToken]bool{},
+	}
 }
 
 func (h *Hosting) shard(s protocol.ShardID) *hosting {
 	x := h.shards[s]
 	if x == nil {
-		x = &hosting{tops: map[clusterGeneration]protocol.Token{}}
+		x = &hosting{tops: map[lineageGeneration]protocol.Token{}}
 		h.shards[s] = x
 	}
 	return x
@@ -73,7 +77,7 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 	if owner, ok := h.owners[key]; ok && owner != node {
 		return broken("S7", at, "shard %d token %v belongs to %v and starts at %v", s, t, owner, node)
 	}
-	h.owners[key] = node
+	h.owners[key], h.started[protocol.ShardToken{Shard: s, Token: t}] = node, true
 	if !h.members.Member(node) {
 		// A late order on a node that was removed and has not learned of it: it holds no
 		// lease (S6) and never will again, so the instance never acts.
@@ -86,7 +90,7 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 	if b, low := x.boundAbove(t, h.members.Cluster(node), view); low {
 		return broken("S7", at, "shard %d starts at %v with token %v, not above %v of the cluster that was absorbed", s, node, t, b.token)
 	}
-	source := clusterGeneration{h.members.Cluster(node), t.Term.Generation()}
+	source := lineageGeneration{h.members.Lineage(node), t.Term.Generation()}
 	x.tops[source] = x.tops[source].Max(t)
 	for _, o := range x.live {
 		if h.sideOf(o.node) != side {
@@ -95,7 +99,7 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 		if o.node == node {
 			return broken("S11", at, "shard %d starts twice at %v: %v and %v", s, node, o.token, t)
 		}
-		if h.members.Member(o.node) && h.members.Cluster(o.node) == h.members.Cluster(node) {
+		if h.members.Member(o.node) && h.members.Lineage(o.node) == h.members.Lineage(node) {
 			return broken("S11", at, "shard %d starts at %v (%v) while member %v still holds it (%v)", s, node, t, o.node, o.token)
 		}
 	}
@@ -106,7 +110,7 @@ func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.Shard
 // topOf returns the highest token under which a shard was started in the clusters of a side.
 func (h *Hosting) topOf(x *hosting, side int) (top protocol.Token) {
 	for source, t := range x.tops { // order-free: a maximum
-		if h.sideOfCluster(source.cluster) == side {
+		if h.sideOfLineage(source.lineage) == side {
 			top = top.Max(t)
 		}
 	}
@@ -150,12 +154,7 @@ func (h *Hosting) Acts(at time.Duration, node gossip.NodeID, s protocol.ShardID,
 
 // WasStarted reports whether the shard was ever started under the token.
 func (h *Hosting) WasStarted(s protocol.ShardID, t protocol.Token) bool {
-	for side := range 2 {
-		if _, ok := h.owners[shardToken{s, t, side}]; ok {
-			return true
-		}
-	}
-	return false
+	return h.started[protocol.ShardToken{Shard: s, Token: t}]
 }
 
 // Live returns the nodes that hold an instance of the shard.
@@ -182,7 +181,7 @@ func (h *Hosting) hostedShards(node gossip.NodeID) []protocol.ShardID {
 func (h *Hosting) single(at time.Duration, s protocol.ShardID, x *hosting) *Violation {
 	var acting []instance
 	for _, i := range x.live {
-		if h.members.Valid(at, i.node) {
+		if h.members.Valid(at, i.node) && (!h.members.lineages.tracked || h.members.Member(i.node)) {
 			acting = append(acting, i)
 		}
 	}

@@ -182,9 +182,9 @@ func TestMessages(t *testing.T) {
 
 func TestDurable(t *testing.T) {
 	var d Durable
-	d.Acked("x", []gossip.NodeID{1, 2, 3})
+	d.Acked("x", nil, []gossip.NodeID{1, 2, 3})
 	begun := d.Begin()
-	d.Acked("later", []gossip.NodeID{1, 2, 3})
+	d.Acked("later", nil, []gossip.NodeID{1, 2, 3})
 	none := func(string) bool { return false }
 	lost := func(ids ...gossip.NodeID) func(gossip.NodeID) bool {
 		return func(id gossip.NodeID) bool {

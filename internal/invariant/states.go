@@ -12,6 +12,8 @@ import "time"
 // overwritten values and drop acknowledged ones.
 type States struct {
 	newest map[int]version
+	// known has all versions of each entity, if lineages are expected.
+	known map[int]map[uint64]bool
 }
 
 type version struct {
@@ -24,6 +26,10 @@ type version struct {
 // NewStates returns an empty checker.
 func NewStates() *States { return &States{newest: map[int]version{}} }
 
+// ExpectLineages makes the checker accept every state that an entity has ever had: it may live
+// twice, in two lineages of a cluster. It must be called before any fact.
+func (s *States) ExpectLineages() { s.known = map[int]map[uint64]bool{} }
+
 // Started records that an instance of an entity begins with a state, and reports whether
 // a state was lost.
 func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool, b *Violation) {
@@ -34,6 +40,8 @@ func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool
 		v.cold = true
 		s.newest[entity] = v
 		return lost, nil
+	case s.known != nil && s.known[entity][number]:
+		return false, nil
 	case number != v.number:
 		return false, broken("G9", at, "entity %d begins with state %x, the newest is %x", entity, number, v.number)
 	}
@@ -49,5 +57,11 @@ func (s *States) Handled(entity int, number, message uint64) uint64 {
 		next = 1
 	}
 	s.newest[entity] = version{number: next}
+	if s.known != nil {
+		if s.known[entity] == nil {
+			s.known[entity] = map[uint64]bool{}
+		}
+		s.known[entity][next] = true
+	}
 	return next
 }

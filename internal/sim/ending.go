@@ -47,7 +47,7 @@ func (e *ending) playEnding() {
 		e.healAll()
 	case seed.EndSurvivor:
 		e.healAll()
-		if !e.run.Excused() {
+		if !e.run.Config.DriftBeyond {
 			e.killAllButOne()
 		}
 	default:
@@ -134,7 +134,7 @@ func (e *ending) healQuorum(q map[int]bool) {
 	e.heal(q)
 	e.run.Until(cut.Add(lease + 2*e.run.Drift(lease) + time.Millisecond))
 	for _, n := range e.hosts.running() {
-		if !q[n.p.Slot] && n.member.LeaseValid() && !e.run.DriftBroken {
+		if !q[n.p.Slot] && n.member.LeaseValid() && !e.run.Config.DriftBeyond {
 			e.run.Fail("L5", "%s still holds a lease %v after it was cut off from the quorum", n.p.Label, e.run.Now().Sub(cut))
 		}
 	}
@@ -210,7 +210,7 @@ func (e *ending) healAll() {
 		return e.isWhole(q)
 	}
 	if !e.run.UntilTrue(bound, 100*time.Millisecond, whole) {
-		if !e.run.Excused() && !e.isStranded() {
+		if !e.run.Parts() && !e.isStranded() {
 			e.run.Fail("L1", "the healed cluster does not become one within %v", bound)
 		}
 		e.restartStranded()

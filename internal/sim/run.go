@@ -38,6 +38,8 @@ type Config struct {
 	trouble bool
 	// rings, set by tests, has cuts be rings in every run.
 	rings bool
+	// weak, set by tests, has a setting of each run void some guarantees.
+	weak bool
 	// disks, set by tests, has every run be one with durable words.
 	disks bool
 	// aim, set by tests, is the aim of every run.
@@ -48,7 +50,7 @@ type Config struct {
 func (cfg *Config) options() *seed.Options {
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
-		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Aim: cfg.aim,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Aim: cfg.aim,
 	}
 }
 
@@ -66,6 +68,9 @@ type Result struct {
 	// Nodes and Ending are what the seed drew.
 	Nodes  int
 	Ending string
+	// Weakened lists the settings that void some guarantees (GUARANTEES.md, G1). If it is empty,
+	// all checkers judged in their strict forms.
+	Weakened []string
 	// Failure is nil when every check held.
 	Failure *Failure
 }
@@ -103,6 +108,7 @@ func Run(cfg Config) Result {
 	r := Result{
 		Seed: cfg.Seed, Hash: t.Hash(), Events: t.Events(), Delivered: w.net.Delivered(),
 		Virtual: time.Duration(w.run.Now()), Marks: w.run.Coverage.Counts(), Nodes: w.run.Config.Nodes, Ending: w.run.Config.Ending.String(),
+		Weakened: w.run.Config.Weakens(),
 	}
 	if stopped == nil {
 		return r
@@ -134,6 +140,8 @@ func (cfg *Config) test() string {
 		return "TestDisks"
 	case cfg.rings:
 		return "TestRings"
+	case cfg.weak:
+		return "TestWeakened"
 	case cfg.aim != seed.AimNone:
 		return "TestAimed/" + cfg.aim.String()
 	}

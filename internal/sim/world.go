@@ -73,6 +73,17 @@ func (w *world) Newest() *gossip.View { return w.judge.Newest() }
 // Present reports whether a node has been a member without a break until now.
 func (w *world) Present(id nodeID) bool { return w.judge.Present(id) }
 
+// Current reports whether a node is a member of the newest view of its lineage, and returns the
+// view that the node holds.
+func (w *world) Current(id nodeID) (held *gossip.View, current bool) {
+	m := w.judge.Members()
+	return m.Held(id), m.Member(id)
+}
+
+// PresentBeside reports whether a node has been a member without a break until now, in the
+// lineage of another.
+func (w *world) PresentBeside(id, other nodeID) bool { return w.judge.PresentBeside(id, other) }
+
 // LabelAt returns the name of the process on a host, "" if there is none.
 func (w *world) LabelAt(slot int) string { return w.hosts.LabelAt(slot) }
 
@@ -135,7 +146,7 @@ func (w *world) startHosts() {
 
 // checkLayers asks the layers above the views for liveness on the hosts in q.
 func (w *world) checkLayers(q map[int]bool) {
-	if w.hosts.viewsOnly || w.run.Excused() {
+	if w.hosts.viewsOnly {
 		return
 	}
 	w.shards.CheckLiveness(q)

@@ -12,10 +12,14 @@ import (
 // quorum of the view before it and one of itself accepted it, or, for a new
 // generation, whether all that did not accept were dead.
 func (j *Judge) checkDecided(d *Driver, v *gossip.View) {
-	if j.checked[v.Epoch] || j.run.Config.WrongEvidence {
+	key := lineageEpoch{cluster: v.Cluster, epoch: v.Epoch}
+	if n := len(v.Forks); n > 0 {
+		key.fork = v.Forks[n-1]
+	}
+	if j.checked[key] {
 		return
 	}
-	j.checked[v.Epoch] = true
+	j.checked[key] = true
 	if d.former == nil || d.former.Cluster != v.Cluster {
 		if len(v.Members) == 1 {
 			return // a new cluster
@@ -61,10 +65,24 @@ func (j *Judge) isRightful(a *attempt) bool {
 	if inBase && inNext {
 		return true
 	}
+	if j.run.Config.WrongEvidence && j.isTakeover(a) {
+		return true
+	}
 	// A total quorum opens a generation: no epoch, term or token of the dead is ever
 	// used again.
 	return (inBase || j.restDead(a.base, acked)) && (inNext || j.restDead(a.next, acked)) &&
 		a.next.Epoch.Generation() > a.base.Epoch.Generation() && j.inTime(a) && invariant.Survives(j.run.Config.Policy, a.base, acked)
+}
+
+// isTakeover reports whether an attempt opens a generation and a lineage, and all its members
+// have accepted it. With wrong evidence, members that it leaves out may live.
+func (j *Judge) isTakeover(a *attempt) bool {
+	for i := range a.next.Members {
+		if !a.acks[a.next.Members[i].ID] {
+			return false
+		}
+	}
+	return len(a.next.Forks) > 0 && a.next.Forks[len(a.next.Forks)-1].To == a.next.Epoch && a.next.Epoch.Generation() > a.base.Epoch.Generation()
 }
 
 // isQuorum reports whether nodes are a quorum by the run's partition policy.

@@ -19,21 +19,32 @@ type Judge struct {
 	// drivers has all that ever were.
 	drivers  map[gossip.NodeID]*Driver
 	attempts attempts
-	// checked has the epochs of the views that were checked when they were first published.
-	checked map[gossip.Epoch]bool
+	// checked has the views that were checked when they were first published.
+	checked map[lineageEpoch]bool
 	// newest is the newest view that any process has held.
 	newest *gossip.View
 	// onGeneration is called when a view opens a new generation.
 	onGeneration func()
 }
 
+// lineageEpoch identifies a view: a lineage has one per epoch.
+type lineageEpoch struct {
+	cluster uint64
+	fork    gossip.Fork
+	epoch   gossip.Epoch
+}
+
 // NewJudge returns the checkers of a run. They call onGeneration when a view opens a new
 // generation.
 func NewJudge(r *run.Run, onGeneration func()) *Judge {
-	return &Judge{
+	j := &Judge{
 		run: r, members: invariant.NewMembership(), drivers: map[gossip.NodeID]*Driver{}, attempts: newAttempts(),
-		checked: map[gossip.Epoch]bool{}, onGeneration: onGeneration,
+		checked: map[lineageEpoch]bool{}, onGeneration: onGeneration,
 	}
+	if r.Parts() {
+		j.members.ExpectLineages(r.LeaseOutlives())
+	}
+	return j
 }
 
 // Members returns the checker of memberships and leases.
@@ -46,6 +57,13 @@ func (j *Judge) Newest() *gossip.View { return j.newest }
 func (j *Judge) Present(id gossip.NodeID) bool {
 	d := j.drivers[id]
 	return d != nil && d.p.Active() && j.newest != nil && j.newest.Member(id) != nil
+}
+
+// PresentBeside reports whether a node has been a member without a break until now, in the
+// lineage of another node.
+func (j *Judge) PresentBeside(id, other gossip.NodeID) bool {
+	d := j.drivers[id]
+	return d != nil && d.p.Active() && j.members.MemberBeside(id, other)
 }
 
 // NoteGone reports that a process has ended.

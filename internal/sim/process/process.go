@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
@@ -71,9 +72,8 @@ func DrawClock(r *run.Run) virtual.Clock {
 	bound := int64(r.Config.DriftPPM)
 	ppm := int64(r.Rand.Setup.Uint64()%uint64(bound+1)) - bound/2
 	if r.Config.DriftBeyond && r.Rand.Setup.Chance(50) {
-		ppm *= 30
+		ppm *= seed.BeyondFactor
 		r.Hit(coverage.DriftBeyond)
-		r.DriftBroken = true
 	}
 	return virtual.NewClock(int64(r.Rand.Setup.Uint64()>>14), ppm)
 }

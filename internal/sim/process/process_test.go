@@ -129,16 +129,18 @@ func TestClocksKeepTheBoundUnlessTheRunBreaksIt(t *testing.T) {
 		}
 		least, most = min(least, ppm), max(most, ppm)
 	}
-	if least > -half*9/10 || most < half*9/10 || r.DriftBroken {
-		t.Errorf("1000 clocks are off by %d to %d ppm; broken %v", least, most, r.DriftBroken)
+	if least > -half*9/10 || most < half*9/10 || r.Parts() {
+		t.Errorf("1000 clocks are off by %d to %d ppm; weakened %v", least, most, r.Config.Weakens())
 	}
-	r.Config.DriftBeyond = true
+	r.Config.DriftBeyond, r.Config.Lease = true, time.Second
+	slowest := int64(0)
 	for range 100 {
-		if ppm := drawRate(r); (ppm < -half || ppm > half) && !r.DriftBroken {
-			t.Fatalf("a clock is off by %d ppm, and the run is still judged strictly", ppm)
-		}
+		slowest = min(slowest, drawRate(r))
 	}
-	if !r.DriftBroken || r.Coverage.Counts()[coverage.DriftBeyond.String()] == 0 {
+	if lease := r.Config.Lease * 1_000_000 / time.Duration(1_000_000+slowest); lease > r.LeaseOutlives() || lease < r.LeaseOutlives()*9/10 {
+		t.Errorf("the slowest clock measures a lease in %v, a lease is said to last %v at most", lease, r.LeaseOutlives())
+	}
+	if !r.Parts() || r.Coverage.Counts()[coverage.DriftBeyond.String()] == 0 {
 		t.Error("of 100 clocks none left the bound, or it was not counted")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/process"
@@ -167,7 +168,30 @@ func voters(v *gossip.View, role string) []gossip.NodeID {
 // removed nodes have answered.
 func (d *Driver) checkMajority() {
 	r, newest := d.p.Run, d.shared.facts.Newest()
-	if newest != nil && newest.Member(d.p.ID()) == nil && !r.Excused() {
+	if newest != nil && newest.Member(d.p.ID()) == nil && !r.Parts() {
 		r.Fail("S4", "a majority at %s, which was removed", d.p.Label)
+	}
+}
+
+// judgeRead checks S4 of a read at majority that succeeded. In runs in which a removed node may
+// hold a lease, only members of the newest view of their lineage are judged.
+func (d *Driver) judgeRead(c *invariant.Durable, begun int, has func(string) bool) {
+	r, id := d.p.Run, d.p.ID()
+	if !r.Parts() {
+		r.Judge(c.Read(time.Duration(r.Now()), begun, has, d.shared.facts.Present))
+		return
+	}
+	if held, current := d.shared.facts.Current(id); current {
+		present := func(voter gossip.NodeID) bool { return d.shared.facts.PresentBeside(voter, id) }
+		r.Judge(c.ReadIn(time.Duration(r.Now()), begun, held, has, present))
+	}
+}
+
+// noteAcked records a write at majority that was acknowledged, unless a removed node has made
+// it in a run that allows that.
+func (d *Driver) noteAcked(c *invariant.Durable, word string) {
+	held, current := d.shared.facts.Current(d.p.ID())
+	if current || !d.p.Run.Parts() {
+		c.Acked(word, held, voters(d.shared.view, d.role))
 	}
 }

@@ -60,7 +60,7 @@ func (c *registerClient) writeValue(answer func(error)) {
 		if a.Err == nil {
 			d.checkMajority()
 			reg.acked[word] = r.Now()
-			reg.checker.Acked(word, voters(d.shared.view, d.role))
+			d.noteAcked(&reg.checker, word)
 		}
 		answer(a.Err)
 	})
@@ -83,7 +83,7 @@ func (c *registerClient) readValue() {
 		standsAbove := func(word string) bool {
 			return got != "" && (got == word || !acked || since >= reg.begun[word])
 		}
-		r.Judge(reg.checker.Read(time.Duration(r.Now()), begun, standsAbove, d.shared.facts.Present))
+		d.judgeRead(&reg.checker, begun, standsAbove)
 		r.Hit(coverage.RegisterRead)
 	})
 }

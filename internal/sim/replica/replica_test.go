@@ -56,6 +56,10 @@ func (w *world) Newest() *gossip.View { return w.view }
 
 func (w *world) Present(id gossip.NodeID) bool { return w.view.Member(id) != nil }
 
+func (w *world) Current(id gossip.NodeID) (*gossip.View, bool) { return w.view, w.Present(id) }
+
+func (w *world) PresentBeside(id, _ gossip.NodeID) bool { return w.Present(id) }
+
 func (w *world) LabelAt(slot int) string { return string(rune('a' + slot)) }
 
 const hosts = 3
@@ -130,7 +134,7 @@ func (w *world) write(t *testing.T, slot int, word string) error {
 		answered, outcome = true, a.Err
 		if a.Err == nil {
 			d.checkMajority()
-			w.storage.words[0].Acked(word, voters(w.view, d.role))
+			w.storage.words[0].Acked(word, w.view, voters(w.view, d.role))
 		}
 	})
 	if !w.run.UntilTrue(2*Timeout, 10*time.Millisecond, func() bool { return answered }) {
@@ -232,7 +236,7 @@ func TestAcknowledgedWordsSurviveACrashOfAllHosts(t *testing.T) {
 	if counts[coverage.Restored.String()] == 0 || counts[coverage.WordsKept.String()] == 0 {
 		t.Errorf("no file was read, or the words were not checked: %v", counts)
 	}
-	w.storage.words[0].Acked("never written", []gossip.NodeID{1, 2, 3})
+	w.storage.words[0].Acked("never written", nil, []gossip.NodeID{1, 2, 3})
 	if what := failure(func() { w.storage.CheckLiveness(w.all()) }); !strings.Contains(what, "never written") {
 		t.Errorf("an acknowledged word is missing, and the run stops with %q", what)
 	}
@@ -332,7 +336,7 @@ func TestTheRegisterIsWrittenDespiteClocksThatJumped(t *testing.T) {
 	}
 	// A word that is acknowledged later than what stands must not be missed by a read.
 	w.storage.register.begun["newer"] = w.run.Now()
-	w.storage.register.checker.Acked("newer", []gossip.NodeID{1, 2, 3})
+	w.storage.register.checker.Acked("newer", nil, []gossip.NodeID{1, 2, 3})
 	w.nodes[1].node.register.readValue()
 	if what := failure(func() { w.play(time.Second) }); !strings.HasPrefix(what, "S4") {
 		t.Errorf("a read misses an acknowledged write, and the run stops with %q", what)

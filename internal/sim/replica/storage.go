@@ -125,9 +125,9 @@ func (s *Storage) checkRegister(q map[int]bool) {
 }
 
 // checkWords holds, when all hosts are back and replicas equal, that every word that was
-// ever acknowledged is there: a majority had stored it.
+// ever acknowledged is there: a majority had stored it. Of two lineages, one's words are lost.
 func (s *Storage) checkWords(q map[int]bool) {
-	if !s.run.Config.Disks || len(q) < len(s.nodes) {
+	if !s.run.Config.Disks || s.run.Parts() || len(q) < len(s.nodes) {
 		return
 	}
 	for role := range s.words {

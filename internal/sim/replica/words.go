@@ -64,7 +64,7 @@ func (c *wordClient) writeWord() {
 		if a.Err == nil {
 			d.checkMajority()
 			p.Event("word acknowledged", c.written, func() string { return word + " in " + r.Names.View(d.shared.view) })
-			c.checker.Acked(word, voters(d.shared.view, d.role))
+			d.noteAcked(c.checker, word)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func (c *wordClient) readWords() {
 		s, _ := a.Values[0].(*crdt.ORSet[string])
 		has := func(word string) bool { return s != nil && s.Contains(word) }
 		p.Event("words read", uint64(begun), func() string { return "in " + r.Names.View(d.shared.view) })
-		r.Judge(c.checker.Read(time.Duration(r.Now()), begun, has, d.shared.facts.Present))
+		d.judgeRead(c.checker, begun, has)
 	})
 }
 

@@ -25,8 +25,6 @@ type Run struct {
 
 	// Calm is set when faults have ended.
 	Calm bool
-	// DriftBroken is set when a clock left the bound: strict forms may fail then.
-	DriftBroken bool
 }
 
 // Streams are the random numbers of a run. Each part draws from a stream of its own.
@@ -87,16 +85,26 @@ func (r *Run) Fail(id, format string, args ...any) {
 	panic(Failure{id + ": " + fmt.Sprintf(format, args...)})
 }
 
-// Judge stops the run at a violation, unless it is excused.
+// Judge stops the run at a violation.
 func (r *Run) Judge(v *invariant.Violation) {
-	if v != nil && !r.Excused() {
+	if v != nil {
 		panic(Failure{r.Names.Readable(v.Error())})
 	}
 }
 
-// Excused reports whether the run may break the guarantees: it proves living processes dead,
-// or has clocks that drift beyond the bound. Only the weaker checks run then.
-func (r *Run) Excused() bool { return r.Config.WrongEvidence || r.DriftBroken }
+// Parts reports whether a setting of the run may part a cluster into lineages, and let leases
+// overlap. Then the checkers judge each lineage by itself.
+func (r *Run) Parts() bool { return len(r.Config.Weakens()) > 0 }
+
+// LeaseOutlives bounds for how long a lease may outlive the removal of its node: a lease is at
+// most that long by the clock of the node.
+func (r *Run) LeaseOutlives() time.Duration {
+	lease, slow := r.Config.Lease, time.Duration(r.Config.DriftPPM)
+	if r.Config.DriftBeyond {
+		slow *= seed.BeyondFactor
+	}
+	return lease + lease*slow/(2_000_000-slow) + time.Millisecond
+}
 
 // Drift is by how much two clocks may disagree over d.
 func (r *Run) Drift(d time.Duration) time.Duration {

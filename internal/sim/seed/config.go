@@ -22,6 +22,8 @@ type Options struct {
 	// in runs with clocks, the clocks of stamps jump; with trouble, frames are damaged and
 	// handlers block; with rings, cuts are rings; with disks, words are durable.
 	Orderly, Apart, Clocks, Trouble, Rings, Disks bool
+	// Weak has a setting of each run void some guarantees (Weakens).
+	Weak bool
 	// Aim is the aim of the run.
 	Aim Aim
 }
@@ -66,7 +68,7 @@ type Config struct {
 	SealPercent       int
 	Forged, Plaintext bool
 	// WrongEvidence is set when the run may give a certain proof of a living process's
-	// death. The documents name the guarantees that then break; only the weaker checks run.
+	// death. GUARANTEES.md names the guarantees that then break (Weakens).
 	WrongEvidence bool
 
 	Datagrams                            bool
@@ -107,6 +109,26 @@ type Config struct {
 	// Refusals is the chance, in percent, that a process declines in a view to
 	// coordinate, as one that was refused.
 	Refusals int
+}
+
+// BeyondFactor is by how much a clock beyond the bound may exceed it.
+const BeyondFactor = 30
+
+// Weakens lists the settings of the run that void some guarantees (GUARANTEES.md, G1), as a
+// campaign counts them. The checkers of an empty list judge in their strict forms.
+func (s *Config) Weakens() (settings []string) {
+	_, assumes := s.Policy.(gossip.AssumeCrash)
+	for _, w := range []struct {
+		on   bool
+		name string
+	}{
+		{assumes, "assumed crashes"}, {s.WrongEvidence && !assumes, "wrong evidence"}, {s.DriftBeyond, "clocks beyond the bound"},
+	} {
+		if w.on {
+			settings = append(settings, w.name)
+		}
+	}
+	return settings
 }
 
 // Ending is how a run ends: which hosts must be live again.

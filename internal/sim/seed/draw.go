@@ -64,6 +64,9 @@ func Draw(cfg *Options) Config {
 	s.drawRings(virtual.NewRand(cfg.Seed, 46), cfg)
 	s.drawClocks(virtual.NewRand(cfg.Seed, 48), cfg)
 	s.drawRoom(virtual.NewRand(cfg.Seed, 52))
+	if cfg.Weak {
+		s.drawWeak(virtual.NewRand(cfg.Seed, 54))
+	}
 	return s
 }
 
@@ -75,6 +78,23 @@ func (s *Config) drawEvidence(r *virtual.Rand) {
 	s.Plaintext = r.Chance(30)
 	s.Forged = s.Reject && r.Chance(20)
 	s.WrongEvidence = s.Forged && s.Evidence == gossip.EvidenceFull
+}
+
+// drawWeak draws a setting that voids some guarantees, and what brings it to bear.
+func (s *Config) drawWeak(r *virtual.Rand) {
+	if s.Orderly || s.Apart || s.Aim != AimNone {
+		return
+	}
+	switch s.Partition = true; r.IntN(3) {
+	case 0:
+		s.Evidence, s.Policy = gossip.EvidenceFull, gossip.AssumeCrash{After: s.RemoveAfter + s.Lease + r.Duration(time.Millisecond, 2*time.Second)}
+		s.WrongEvidence = true
+	case 1:
+		s.Evidence, s.Reject, s.Forged, s.WrongEvidence = gossip.EvidenceFull, true, true, true
+		s.SealPercent = max(s.SealPercent, 50)
+	default:
+		s.DriftBeyond = true
+	}
 }
 
 // drawLoad draws the sizes and times of the layers above the view.

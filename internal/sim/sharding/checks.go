@@ -27,14 +27,14 @@ type typeChecks struct {
 	// unhosted is when the type last lost its last home because that one leaves.
 	unhosted virtual.Instant
 	// holders are the nodes that became coordinators in a term.
-	holders map[clusterTerm]gossip.NodeID
+	holders map[lineageTerm]gossip.NodeID
 	// endings records how the newest instance of each shard ended.
 	endings map[protocol.ShardID]ending
 }
 
-// clusterTerm is a term of a type's coordinators, in one cluster.
-type clusterTerm struct {
-	cluster uint64
+// lineageTerm is a term of a type's coordinators, in one cluster or lineage.
+type lineageTerm struct {
+	lineage uint64
 	term    gossip.Epoch
 }
 
@@ -56,10 +56,14 @@ const (
 )
 
 func newTypeChecks(inv *Invariants) *typeChecks {
-	return &typeChecks{
+	t := &typeChecks{
 		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), asks: invariant.NewAsks(),
-		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[clusterTerm]gossip.NodeID{},
+		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[lineageTerm]gossip.NodeID{},
 	}
+	if inv.run.Parts() {
+		t.states.ExpectLineages()
+	}
+	return t
 }
 
 // noteWritten notes a write that reached its level.
@@ -87,10 +91,10 @@ func (t *typeChecks) checkOrder(label string, msg protocol.Message) {
 // checkTermHolder checks that a term has one holder, whichever processes declined.
 func (t *typeChecks) checkTermHolder(m *base, term gossip.Epoch) {
 	v := m.site.view
-	if v == nil || t.run.Excused() {
+	if v == nil {
 		return
 	}
-	key := clusterTerm{v.Cluster, term}
+	key := lineageTerm{t.inv.members.LineageOf(v), term}
 	if other, taken := t.holders[key]; taken && other != m.p.Node.ID {
 		t.run.Fail("S7", "%s takes the office of %s in term %v, which %s has", m.p.Label, m.spec.Name, term, t.run.Names.Name(other))
 	}
@@ -151,7 +155,7 @@ func (t *typeChecks) checkStates(m *base, st protocol.ShardToken, states map[int
 // excuseLoss returns the reason why a state may be lost, or "" if it must not be.
 func (t *typeChecks) excuseLoss(m *base, e ending) string {
 	switch {
-	case t.run.Excused():
+	case t.run.Parts():
 		return "beyond the bounds"
 	case e.how != endedInOrder && !t.run.Config.Orderly:
 		return e.how

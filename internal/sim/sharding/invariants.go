@@ -48,6 +48,9 @@ type Invariants struct {
 // NewInvariants returns the checkers of a run.
 func NewInvariants(r *run.Run, members *invariant.Membership, w World) *Invariants {
 	inv := &Invariants{run: r, world: w, members: members, messages: invariant.NewMessages(), nodes: make([]*Node, r.Config.Nodes), byID: map[gossip.NodeID]*Node{}}
+	if r.Parts() {
+		inv.messages.ExpectLineages()
+	}
 	for range r.Config.Types {
 		inv.types = append(inv.types, newTypeChecks(inv))
 	}
@@ -166,15 +169,12 @@ func (v *Invariants) checkHandler(m *base, st protocol.ShardToken, msg *datapath
 // of the shard, unless it was paused or is slow beyond all bounds.
 func (v *Invariants) checkStrict(m *base, shard protocol.ShardID) {
 	r := v.run
-	if r.Excused() {
-		return
-	}
 	for _, q := range v.running() {
 		if q.p == m.p || q.p.Thread.Paused() || q.p.Thread.Slow() {
 			continue
 		}
-		if v.sideOf(m.site.member) != v.sideOf(q.member) {
-			continue // package invariant has what holds between two clusters
+		if v.sideOf(m.site.member) != v.sideOf(q.member) || r.Parts() && !v.areMembers(m.p.ID(), q.p.ID()) {
+			continue // package invariant has what holds between two clusters or lineages
 		}
 		if q.member.Leaving() && !r.Config.Drain {
 			continue // it goes in the middle of its work, as no Node does
@@ -185,6 +185,11 @@ func (v *Invariants) checkStrict(m *base, shard protocol.ShardID) {
 		}
 		r.Fail("S1 strict", "shard %d is handled at %s and at %s simultaneously", shard, m.p.Label, q.p.Label)
 	}
+}
+
+// areMembers reports whether both are members of the newest view of one lineage.
+func (v *Invariants) areMembers(a, b gossip.NodeID) bool {
+	return v.members.Lineage(a) == v.members.Lineage(b) && v.members.Member(a) && v.members.Member(b)
 }
 
 // CheckEnd checks what must hold of a whole run: no ask hangs (L3), and planned moves lose no
