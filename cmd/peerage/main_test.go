@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -181,5 +182,27 @@ func TestCommandsAndExitCodesAreDocumented(t *testing.T) {
 		if row := "| " + code + " | " + meaning + " |"; !strings.Contains(string(page), row) {
 			t.Errorf("docs/COMMANDS.md has no row %s", row)
 		}
+	}
+}
+
+// Seeds with settings that void some guarantees are counted apart, in text and JSON.
+func TestSimCountsWhatItJudged(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"sim", "--seeds", "12", "--json"}, &out, &errs); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	var r simReport
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	weakened := uint64(0)
+	for setting, seeds := range r.Weakened {
+		weakened += seeds
+		if !strings.Contains(errs.String(), setting) {
+			t.Errorf("the text does not name %q:\n%s", setting, errs.String())
+		}
+	}
+	if r.Strict == 0 || weakened == 0 || r.Strict+weakened < r.Seeds {
+		t.Errorf("of %d seeds %d are strict, and weakened %v", r.Seeds, r.Strict, r.Weakened)
 	}
 }

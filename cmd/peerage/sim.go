@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +29,10 @@ type simulation struct {
 
 	virtual time.Duration
 	marks   map[string]bool
+	// weakened counts the seeds with settings that void some guarantees, by setting.
+	weakened map[string]uint64
+	// strict counts the seeds in which all checkers judged in their strict forms.
+	strict uint64
 }
 
 // simReport is the JSON of a simulation.
@@ -38,12 +44,16 @@ type simReport struct {
 	VirtualMS  float64 `json:"virtual_ms"`
 	TookMS     float64 `json:"took_ms"`
 	RareStates int     `json:"rare_states"`
+	// Strict counts the seeds in which all checkers judged in their strict forms, and
+	// Weakened the other ones, by the setting that voids some guarantees.
+	Strict   uint64            `json:"strict_seeds"`
+	Weakened map[string]uint64 `json:"weakened_seeds,omitempty"`
 	// Failure is why the last of the seeds failed.
 	Failure string `json:"failure,omitempty"`
 }
 
 func (p *program) simCommand() *cobra.Command {
-	s := &simulation{marks: map[string]bool{}}
+	s := &simulation{marks: map[string]bool{}, weakened: map[string]uint64{}}
 	cmd := &cobra.Command{
 		Use: "sim", Short: "run seeds of the simulator", Long: simHelp, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return p.runSim(s) },
@@ -71,13 +81,14 @@ func (p *program) runSim(s *simulation) error {
 	}
 	took := time.Since(began)
 	if failure == nil {
-		fmt.Fprintf(p.text(), "%d seeds passed: %v of virtual time in %v, %d rare states seen\n",
-			played, s.virtual.Round(time.Second), took.Round(time.Millisecond), len(s.marks))
+		fmt.Fprintf(p.text(), "%d seeds passed: %v of virtual time in %v, %d rare states seen\n%s\n",
+			played, s.virtual.Round(time.Second), took.Round(time.Millisecond), len(s.marks), s.describeJudges())
 	}
 	if p.json {
 		r := simReport{
 			Schema: 1, Verdict: "PASS", FirstSeed: s.first, Seeds: played,
 			VirtualMS: harness.Milliseconds(s.virtual), TookMS: harness.Milliseconds(took), RareStates: len(s.marks),
+			Strict: s.strict, Weakened: s.weakened,
 		}
 		if failure != nil {
 			r.Verdict, r.Failure = "FAIL", failure.Error()
@@ -90,6 +101,16 @@ func (p *program) runSim(s *simulation) error {
 		return verdictError(exitFailed)
 	}
 	return nil
+}
+
+// describeJudges describes in how many seeds which checkers judged.
+func (s *simulation) describeJudges() string {
+	text := fmt.Sprintf("%d with all checkers in their strict forms", s.strict)
+	for i, setting := range slices.Sorted(maps.Keys(s.weakened)) {
+		text += map[bool]string{true: "; by lineage, for settings that void some guarantees: ", false: ", "}[i == 0]
+		text += fmt.Sprintf("%d with %s", s.weakened[setting], setting)
+	}
+	return text
 }
 
 // play plays seeds until one fails, and returns how many it has played.
@@ -107,6 +128,12 @@ func (s *simulation) play(ctx context.Context, out io.Writer) (played uint64, fa
 		s.virtual += r.Virtual
 		for m := range r.Marks {
 			s.marks[m] = true
+		}
+		if len(r.Weakened) == 0 {
+			s.strict++
+		}
+		for _, setting := range r.Weakened {
+			s.weakened[setting]++
 		}
 		if r.Failure != nil {
 			fmt.Fprintf(out, "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
