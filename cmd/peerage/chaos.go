@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -160,6 +161,12 @@ func (p *program) writeReport(c *chaosFlags, r *chaos.Report) error {
 	}
 	if err := r.Save(c.out); err != nil {
 		return err
+	}
+	if r.Histories != "" {
+		if err := r.Save(filepath.Join(r.Histories, chaos.ReportFile)); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.text(), "Histories: %s\n", r.Histories)
 	}
 	if c.report != "" {
 		if err := page.Save(c.report, r); err != nil {

@@ -18,7 +18,7 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	dir := t.TempDir()
 	file, page := filepath.Join(dir, "report.json"), filepath.Join(dir, "page.html")
 	var out, errs bytes.Buffer
-	if code := run([]string{"chaos", "--nodes", "3", "--rounds", "4", "--seed", "3", "--faults", "kill,stop,drain", "--out", file, "--report", page}, &out, &errs); code != exitOK {
+	if code := run([]string{"chaos", "--nodes", "3", "--rounds", "4", "--seed", "3", "--faults", "kill,stop,drain", "--out", file, "--report", page, "--keep", filepath.Join(dir, "kept")}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	b, err := os.ReadFile(file)
@@ -38,8 +38,11 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	if len(r.Failovers) == 0 || r.Failovers[0].Total.N == 0 || r.Failovers[0].Phases[0].P50 <= 0 {
 		t.Errorf("failovers %+v", r.Failovers)
 	}
-	first := strings.SplitAfter(out.String(), "\nReport: ")[1]
-	for _, form := range []string{file, page} {
+	if r.CalmFrom <= 0 || r.CalmFrom > r.Rounds[0].From || r.Ended < r.Rounds[3].To {
+		t.Errorf("calm from %d until %d, rounds %+v", r.CalmFrom, r.Ended, r.Rounds)
+	}
+	first, _, _ := strings.Cut(strings.SplitAfter(out.String(), "\nReport: ")[1], "Histories: ")
+	for _, form := range []string{file, page, filepath.Join(dir, "kept", chaos.ReportFile)} {
 		out.Reset()
 		if code := run([]string{"report", form}, &out, &errs); code != exitOK || !strings.HasPrefix(out.String(), "\nReport: "+strings.TrimSuffix(first, "Report: ")) {
 			t.Errorf("report %s: exit code %d\n%s%s", form, code, out.String(), errs.String())

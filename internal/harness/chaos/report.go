@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/machine"
@@ -58,9 +59,15 @@ type Report struct {
 	Availability Availability    `json:"availability"`
 	Machine      machine.Summary `json:"machine"`
 	// Histories is the directory that holds the records, if it was kept.
-	Histories string    `json:"histories,omitempty"`
-	Config    Config    `json:"config"`
-	At        time.Time `json:"at"`
+	Histories string `json:"histories,omitempty"`
+	// CalmFrom is when the load stood and nothing was hurt yet, 0 if the processes did not come
+	// up. Ended is when the run was over. Both are on the boot clock, as the rounds are.
+	CalmFrom clock.Instant `json:"calm_from"`
+	Ended    clock.Instant `json:"ended"`
+	// EndedEarly is why the last round is incomplete, or missing.
+	EndedEarly string    `json:"ended_early,omitempty"`
+	Config     Config    `json:"config"`
+	At         time.Time `json:"at"`
 }
 
 // SchemaVersion is that of the JSON of a Report. It grows when a field is renamed, goes or
@@ -229,6 +236,9 @@ func (r *Report) Print(w io.Writer) {
 	}
 	fmt.Fprintln(w, r.Verdict)
 }
+
+// ReportFile is the name of the report in a directory of kept histories.
+const ReportFile = "report.json"
 
 // Save writes the report in JSON; an empty name writes none.
 func (r *Report) Save(file string) error {

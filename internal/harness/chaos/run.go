@@ -60,6 +60,10 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 	r := &Report{
 		Schema: SchemaVersion, At: time.Now().UTC(), Config: *c.cfg, Command: c.cfg.command(), Seed: c.cfg.Seed, Env: harness.ThisEnvironment(), TookMS: harness.Milliseconds(time.Since(c.began)),
 		Rounds: c.faults.Rounds, FailedAttempts: c.totals().Tries, Counters: map[string]uint64{}, Machine: c.machine,
+		CalmFrom: c.calmFrom, Ended: c.ended,
+	}
+	if err != nil {
+		r.EndedEarly = err.Error()
 	}
 	r.checkFaults(c, err)
 	r.checkLoad(c, records)
