@@ -142,25 +142,19 @@ func (a *Account) Parked() (messages, bytes uint64) { return a.parked, a.parkedB
 
 // limits returns the limits that can be granted now.
 func (a *Account) limits() Grant {
-	g := Grant{a.granted, a.grantedBytes, a.asked}
-	if room := a.messages - min(a.parked, a.messages); a.seen+room > g.Limit {
-		g.Limit = a.seen + room
-	}
-	if room := a.bytes - min(a.parkedBytes, a.bytes); a.seenBytes+room > g.LimitBytes {
-		g.LimitBytes = a.seenBytes + room
-	}
-	return g
+	room, roomBytes := a.messages-min(a.parked, a.messages), a.bytes-min(a.parkedBytes, a.bytes)
+	return Grant{max(a.granted, a.seen+room), max(a.grantedBytes, a.seenBytes+roomBytes), a.asked}
 }
 
 // Due reports whether a grant is worth a frame: it raises a limit by half a window, or a
-// notice waits. For a blocked sender, a quarter of its window, or no parked request, suffices.
+// notice waits. For a blocked sender, a quarter of its window suffices.
 func (a *Account) Due() bool {
 	if len(a.notices) > 0 {
 		return true
 	}
 	g := a.limits()
 	if a.blocked {
-		return a.parked == 0 || g.Limit >= a.seen+a.messages/4 && g.LimitBytes >= a.seenBytes+a.bytes/4
+		return g.Limit >= a.seen+a.messages/4 && g.LimitBytes >= a.seenBytes+a.bytes/4
 	}
 	return g.Limit-a.granted >= a.messages/2 || g.LimitBytes-a.grantedBytes >= a.bytes/2
 }

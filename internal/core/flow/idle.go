@@ -15,11 +15,11 @@ package flow
 
 // Idle marks the end of an interval, and reports whether to ask the sender, with a number,
 // to return its window's growth: no request has arrived since the last Idle, and
-// none waits.
+// none waits. Messages grow whenever bytes do.
 func (a *Account) Idle() (number uint64, ask bool) {
 	idle := a.seen == a.seenIdle && !a.waits() && !a.blocked
 	a.seenIdle = a.seen
-	if !idle || a.messages == FirstMessages && a.bytes == FirstBytes {
+	if !idle || a.messages == FirstMessages {
 		return 0, false
 	}
 	if !a.asking {

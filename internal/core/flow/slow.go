@@ -132,7 +132,7 @@ func (a *Account) Notices(tell func(id string, gate Class)) {
 		if g == Open {
 			delete(a.slow, id)
 		}
-		if g != s.told || g != Open && s.again {
+		if g != s.told || s.again {
 			s.told, s.granted = g, a.granted
 			tell(id, g)
 		}
