@@ -8,7 +8,11 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,20 +23,37 @@ import (
 
 const simHelp = `Plays seeds of the simulator: all protocol cores of a small cluster on virtual
 time, with faults, checked after every event. The same seed and commit give the
-same run. Ends with the first seed that fails.`
+same run.
+
+  peerage sim --seeds 1-20000            plays these seeds, on all processors
+  peerage sim --seed 7 --draw out.html   draws one run as a page for a browser
+
+Ends with the first seed that fails: its failure is printed with the newest
+events, and the exit code is 1. --draw shows what happened.`
 
 // simulation is a run of `peerage sim`: its settings, and what was played.
 type simulation struct {
-	first, seeds uint64
-	nodes        int
-	verbose      bool
+	seed    uint64
+	seeds   string
+	nodes   int
+	workers int
+	verbose bool
+	draw    string
 
+	first, last uint64
+
+	mu      sync.Mutex
+	next    uint64
+	played  uint64
 	virtual time.Duration
 	marks   map[string]bool
+	failed  *sim.Result
 	// weakened counts the seeds with settings that void some guarantees, by setting.
 	weakened map[string]uint64
 	// strict counts the seeds in which all checkers judged in their strict forms.
 	strict uint64
+	// single is the only run, if there is one seed.
+	single *sim.Result
 }
 
 // simReport is the JSON of a simulation.
@@ -48,8 +69,9 @@ type simReport struct {
 	// Weakened the other ones, by the setting that voids some guarantees.
 	Strict   uint64            `json:"strict_seeds"`
 	Weakened map[string]uint64 `json:"weakened_seeds,omitempty"`
-	// Failure is why the last of the seeds failed.
-	Failure string `json:"failure,omitempty"`
+	// FailedSeed is the lowest seed that failed, Failure why.
+	FailedSeed *uint64 `json:"failed_seed,omitempty"`
+	Failure    string  `json:"failure,omitempty"`
 }
 
 func (p *program) simCommand() *cobra.Command {
@@ -59,48 +81,150 @@ func (p *program) simCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return p.runSim(s) },
 	}
 	flags := cmd.Flags()
-	flags.Uint64Var(&s.first, "seed", 1, "first seed")
-	flags.Uint64Var(&s.seeds, "seeds", 1, "number of seeds to play, one after the other")
+	flags.Uint64Var(&s.seed, "seed", 1, "first seed")
+	flags.StringVar(&s.seeds, "seeds", "1", "`number` of seeds to play from --seed on, or a range of seeds: 1-20000")
 	flags.IntVar(&s.nodes, "nodes", 0, "number of hosts (0: the seed selects 1 to 7)")
+	flags.IntVar(&s.workers, "parallel", runtime.NumCPU(), "number of seeds to play at the same time")
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print every event")
+	flags.StringVar(&s.draw, "draw", "", "`file` to draw the run in, as one page of HTML; of many seeds, the one that fails")
 	return cmd
 }
 
+// setSeeds sets the first and the last seed from the flags.
+func (s *simulation) setSeeds() error {
+	from, to, isRange := strings.Cut(s.seeds, "-")
+	if !isRange {
+		n, err := strconv.ParseUint(s.seeds, 10, 64)
+		if err != nil || n == 0 || s.seed+n-1 < s.seed {
+			return fmt.Errorf("--seeds %q is neither a number above 0 nor a range such as 1-20000", s.seeds)
+		}
+		s.first, s.last = s.seed, s.seed+n-1
+		return nil
+	}
+	first, err := strconv.ParseUint(from, 10, 64)
+	last, err2 := strconv.ParseUint(to, 10, 64)
+	if err != nil || err2 != nil || last < first || last-first+1 == 0 {
+		return fmt.Errorf("--seeds %q is neither a number above 0 nor a range such as 1-20000", s.seeds)
+	}
+	s.first, s.last = first, last
+	return nil
+}
+
 func (p *program) runSim(s *simulation) error {
-	if s.seeds == 0 || s.nodes < 0 || s.nodes > 26 {
-		return usageError(errors.New("--seeds must be at least 1, --nodes 0 to 26"))
+	if err := s.setSeeds(); err != nil {
+		return usageError(err)
+	}
+	if s.nodes < 0 || s.nodes > 26 || s.workers < 1 {
+		return usageError(errors.New("--nodes must be 0 to 26, --parallel at least 1"))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	began := time.Now()
 	out := p.progress()
-	played, failure, err := s.play(ctx, out)
+	s.playAll(ctx, out)
 	out.Stop()
-	if err != nil {
+	took := time.Since(began)
+	if s.failed == nil && ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d of %d seeds; none of them failed", s.played, s.count())
+	}
+	if err := s.drawRun(p.text()); err != nil {
 		return err
 	}
-	took := time.Since(began)
-	if failure == nil {
-		fmt.Fprintf(p.text(), "%d seeds passed: %v of virtual time in %v, %d rare states seen\n%s\n",
-			played, s.virtual.Round(time.Second), took.Round(time.Millisecond), len(s.marks), s.describeJudges())
-	}
+	s.printOutcome(p.text(), took)
 	if p.json {
-		r := simReport{
-			Schema: 1, Verdict: "PASS", FirstSeed: s.first, Seeds: played,
-			VirtualMS: harness.Milliseconds(s.virtual), TookMS: harness.Milliseconds(took), RareStates: len(s.marks),
-			Strict: s.strict, Weakened: s.weakened,
-		}
-		if failure != nil {
-			r.Verdict, r.Failure = "FAIL", failure.Error()
-		}
-		if err := p.printJSON(r); err != nil {
+		if err := p.printJSON(s.newReport(took)); err != nil {
 			return err
 		}
 	}
-	if failure != nil {
+	if s.failed != nil {
 		return verdictError(exitFailed)
 	}
 	return nil
+}
+
+func (s *simulation) count() uint64 { return s.last - s.first + 1 }
+
+// config returns the run of a seed.
+func (s *simulation) config(seed uint64) sim.Config {
+	return sim.Config{Seed: seed, Nodes: s.nodes}
+}
+
+// playAll plays the seeds in order, several at the same time, until one fails or ctx ends. All
+// seeds below the one that failed have been played then.
+func (s *simulation) playAll(ctx context.Context, out io.Writer) {
+	s.next = s.first
+	workers := min(s.workers, int(min(s.count(), 1024)))
+	if s.verbose {
+		workers = 1
+	}
+	report := newSimProgress(out, s.count())
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				seed, more := s.take(ctx)
+				if !more {
+					return
+				}
+				cfg := s.config(seed)
+				if cfg.Record = s.draw != "" && s.count() == 1; s.verbose {
+					cfg.Trace = out
+				}
+				s.countRun(sim.Run(cfg), report)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// take returns the next seed, if there is one to play.
+func (s *simulation) take(ctx context.Context) (seed uint64, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil || s.failed != nil || s.next > s.last || s.next < s.first {
+		return 0, false
+	}
+	s.next++
+	return s.next - 1, true
+}
+
+// countRun counts a run.
+func (s *simulation) countRun(r sim.Result, report *simProgress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.played++
+	s.virtual += r.Virtual
+	for m := range r.Marks {
+		s.marks[m] = true
+	}
+	if len(r.Weakened) == 0 {
+		s.strict++
+	}
+	for _, setting := range r.Weakened {
+		s.weakened[setting]++
+	}
+	if r.Failure != nil && (s.failed == nil || r.Seed < s.failed.Seed) {
+		s.failed = &r
+	}
+	report.printLine(s.played)
+	if s.count() > 1 {
+		return
+	}
+	if s.single = &r; r.Failure == nil {
+		report.printRun(&r)
+	}
+}
+
+// printOutcome prints the verdict for people.
+func (s *simulation) printOutcome(out io.Writer, took time.Duration) {
+	if r := s.failed; r != nil {
+		fmt.Fprintf(out, "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
+		fmt.Fprintf(out, "\nFAIL: seed %d of %d to %d; %d seeds played in %v.\n", r.Seed, s.first, s.last, s.played, took.Round(time.Millisecond))
+		fmt.Fprintf(out, "  peerage sim --seed %d%s --draw seed-%d.html   shows what happened\n", r.Seed, s.nodesFlag(), r.Seed)
+		return
+	}
+	fmt.Fprintf(out, "PASS: %d seeds, %v of virtual time in %v, %d rare states seen\n%s\n",
+		s.played, s.virtual.Round(time.Second), took.Round(time.Millisecond), len(s.marks), s.describeJudges())
 }
 
 // describeJudges describes in how many seeds which checkers judged.
@@ -113,35 +237,55 @@ func (s *simulation) describeJudges() string {
 	return text
 }
 
-// play plays seeds until one fails, and returns how many it has played.
-func (s *simulation) play(ctx context.Context, out io.Writer) (played uint64, failure, err error) {
-	for played < s.seeds {
-		if ctx.Err() != nil {
-			return played, nil, fmt.Errorf("interrupted after %d seeds", played)
-		}
-		cfg := sim.Config{Seed: s.first + played, Nodes: s.nodes}
-		if s.verbose {
-			cfg.Trace = out
-		}
-		r := sim.Run(cfg)
-		played++
-		s.virtual += r.Virtual
-		for m := range r.Marks {
-			s.marks[m] = true
-		}
-		if len(r.Weakened) == 0 {
-			s.strict++
-		}
-		for _, setting := range r.Weakened {
-			s.weakened[setting]++
-		}
-		if r.Failure != nil {
-			fmt.Fprintf(out, "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
-			return played, r.Failure, nil
-		}
-		if s.seeds == 1 {
-			fmt.Fprintf(out, "seed %d: %d nodes, ending %q, %d events, hash %016x\n", r.Seed, r.Nodes, r.Ending, r.Events, r.Hash)
-		}
+// nodesFlag is the flag that fixes the number of hosts, if it is fixed.
+func (s *simulation) nodesFlag() string {
+	if s.nodes == 0 {
+		return ""
 	}
-	return played, nil, nil
+	return fmt.Sprintf(" --nodes %d", s.nodes)
+}
+
+// newReport returns the JSON of a simulation.
+func (s *simulation) newReport(took time.Duration) simReport {
+	r := simReport{
+		Schema: 1, Verdict: "PASS", FirstSeed: s.first, Seeds: s.played,
+		VirtualMS: harness.Milliseconds(s.virtual), TookMS: harness.Milliseconds(took), RareStates: len(s.marks),
+		Strict: s.strict, Weakened: s.weakened,
+	}
+	if s.failed != nil {
+		r.Verdict, r.FailedSeed, r.Failure = "FAIL", &s.failed.Seed, s.failed.Failure.Error()
+	}
+	return r
+}
+
+// simProgress prints how far a simulation is, every few seconds.
+type simProgress struct {
+	out         io.Writer
+	all         uint64
+	began, last time.Time
+}
+
+// simProgressEvery is the time between two lines of progress.
+const simProgressEvery = 2 * time.Second
+
+func newSimProgress(out io.Writer, all uint64) *simProgress {
+	now := time.Now()
+	return &simProgress{out: out, all: all, began: now, last: now}
+}
+
+// printLine prints a line, unless the last one is young.
+func (p *simProgress) printLine(played uint64) {
+	now := time.Now()
+	if now.Sub(p.last) < simProgressEvery || played == p.all {
+		return
+	}
+	p.last = now
+	rate := float64(played) / now.Sub(p.began).Seconds()
+	left := time.Duration(float64(p.all-played) / rate * float64(time.Second))
+	fmt.Fprintf(p.out, "%d of %d seeds passed, %.0f per second, %v left\n", played, p.all, rate, left.Round(time.Second))
+}
+
+// printRun prints the facts of a single run.
+func (p *simProgress) printRun(r *sim.Result) {
+	fmt.Fprintf(p.out, "seed %d: %d nodes, ending %q, %d events, hash %016x\n", r.Seed, r.Nodes, r.Ending, r.Events, r.Hash)
 }

@@ -20,6 +20,7 @@
 //	seed        the configuration that a seed draws
 //	coverage    rare states that a campaign must have seen
 //	trace       the hash and the lines of all events
+//	record      what a run did, in a form that can be drawn
 //	datapath    routes, callers, windows and mailboxes of one entity type
 //	statemove   shell of the core that moves states to the next homes of shards
 //	virtual     the schedule, clocks, threads, timers and random numbers
@@ -54,7 +55,8 @@
 // proposed or committed, a shard moves, or a coordinator is elected (aimed.go). Then one of
 // three endings asks for liveness (ending.go). The checkers of package invariant receive every
 // fact as it happens; the first violation ends the run. A failure prints the newest events, the
-// states of all processes side by side, and the line that replays it.
+// states of all processes side by side, and the line that replays it. Package spacetime draws a
+// recorded run.
 //
 // Package coverage counts rare states; a campaign that has not seen all of them has shown
 // little.

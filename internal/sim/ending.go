@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/membership"
 	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/trace"
@@ -121,6 +122,7 @@ func (e *ending) heal(q map[int]bool) {
 		}
 		if n := at.node; n != nil {
 			n.p.Thread.SetCost(0)
+			e.run.Record.End(record.Slow, i, "", "quick again")
 			n.resume()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
@@ -128,8 +129,12 @@ func (f *faults) pauseFor(n *node, d time.Duration) {
 func (f *faults) slowDown(n *node) {
 	cost := f.rand.Duration(200*time.Microsecond, 4*time.Millisecond)
 	n.p.Thread.SetCost(cost)
+	f.run.Record.Begin(record.Bar{Kind: record.Slow, Host: n.p.Slot, Text: n.p.Label + " is slow: each event takes " + cost.String()})
 	n.p.Event("slow", uint64(cost), nil)
-	f.run.After(f.rand.Duration(50*time.Millisecond, 1500*time.Millisecond), func() { n.p.Thread.SetCost(0) })
+	f.run.After(f.rand.Duration(50*time.Millisecond, 1500*time.Millisecond), func() {
+		n.p.Thread.SetCost(0)
+		f.run.Record.End(record.Slow, n.p.Slot, "", "quick again")
+	})
 }
 
 // leaveSome has one node leave, and often further nodes with it.

@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/membership"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/replica"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/sharding"
@@ -113,6 +114,7 @@ func (h *hosts) startNext(slot int, former *node) {
 	at.node = n
 	h.byID[id] = n
 	h.run.Names.Add(id, p.Label)
+	h.run.Record.Begin(record.Bar{Kind: record.Life, Host: slot, Name: p.Label, Text: "process " + p.Label})
 	p.Event("started", uint64(id), nil)
 	n.member = membership.Start(h.judge, p, n, n.least)
 	h.onStart(n)

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/membership"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/replica"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/sharding"
@@ -246,6 +247,7 @@ func (n *node) awaitLeaving(patience time.Duration, then func()) {
 // pause stops the process until resume.
 func (n *node) pause() {
 	n.p.Thread.Pause()
+	n.p.Run.Record.Begin(record.Bar{Kind: record.Pause, Host: n.p.Slot, Text: n.p.Label + " is paused: nothing runs"})
 	n.p.Event("paused", 0, nil)
 }
 
@@ -254,6 +256,7 @@ func (n *node) resume() {
 	if !n.p.Thread.Resume() {
 		return
 	}
+	n.p.Run.Record.End(record.Pause, n.p.Slot, "", "resumed")
 	n.p.Event("resumed", uint64(waiting), nil)
 	if n.member.LeaseLapsed() {
 		n.hosts.run.Hit(coverage.PauseLapsed)
@@ -274,6 +277,7 @@ func (n *node) crash(power bool) {
 func (n *node) endProcess() {
 	h := n.hosts
 	n.p.Thread.End()
+	h.run.Record.EndProcess(n.p.Slot, "the process ended")
 	at := &h.all[n.p.Slot]
 	at.node = nil
 	at.former = append(at.former, n.p.Node)

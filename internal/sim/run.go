@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 )
@@ -21,6 +22,9 @@ type Config struct {
 	// Tail is how many of the newest lines a failure reports. It slows runs down, so
 	// Run plays a failed seed again with a tail of its own when it is 0.
 	Tail int
+	// Record keeps what happens in a form that can be drawn (package record). The hash of the
+	// run stays the same.
+	Record bool
 	// ViewsOnly leaves the replicator and sharding out.
 	ViewsOnly bool
 
@@ -71,8 +75,12 @@ type Result struct {
 	// Weakened lists the settings that void some guarantees (GUARANTEES.md, G1). If it is empty,
 	// all checkers judged in their strict forms.
 	Weakened []string
+	// Faults, Types and Goal describe what the seed drew, and when the run ends.
+	Faults, Types, Goal string
 	// Failure is nil when every check held.
 	Failure *Failure
+	// Recording is set if the run was recorded.
+	Recording *record.Recording
 }
 
 // Marks counts hits by name.
@@ -110,7 +118,9 @@ func Run(cfg Config) Result {
 		Virtual: time.Duration(w.run.Now()), Marks: w.run.Coverage.Counts(), Nodes: w.run.Config.Nodes, Ending: w.run.Config.Ending.String(),
 		Weakened: w.run.Config.Weakens(),
 	}
+	r.Faults, r.Types, r.Goal = w.run.Config.DescribeFaults(), w.run.Config.DescribeTypes(), w.run.Config.Ending.Goal()
 	if stopped == nil {
+		r.Recording = w.run.Record.Finish()
 		return r
 	}
 	if cfg.Tail == 0 && !cfg.again {
@@ -119,6 +129,8 @@ func Run(cfg Config) Result {
 		return Run(again)
 	}
 	stopped.What = fmt.Sprintf("seed %d: %s", cfg.Seed, stopped.What)
+	w.run.Record.Add(record.Mark{Host: -1, Weight: record.Failure, Kind: "failure", Text: stopped.What})
+	r.Recording = w.run.Record.Finish()
 	stopped.States, stopped.Tail = w.describeProcesses(), t.LastLines()
 	stopped.Replay = fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run %s -v", cfg.Seed, cfg.test())
 	r.Failure = stopped

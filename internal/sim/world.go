@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/membership"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/replica"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
@@ -38,6 +39,9 @@ type world struct {
 func newWorld(cfg *Config) *world {
 	r := run.New(cfg.options())
 	r.Trace = trace.New(cfg.Trace, cfg.Tail)
+	if cfg.Record {
+		r.Record = record.New(r.Config.Nodes, r.Now)
+	}
 	w := &world{run: r}
 	w.meeting = newMeeting(r)
 	w.net = network.New(r, w.meeting.isParted)

@@ -249,3 +249,7 @@ func promises(r *chaos.Report) (out []promise) {
 	}
 	return out
 }
+
+// Style returns the style sheet of pages: colours for light and dark, and the parts that all
+// pages have.
+func Style() string { return pageCSS }

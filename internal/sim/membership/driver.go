@@ -4,6 +4,7 @@
 package membership
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -11,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -177,6 +179,7 @@ func (d *Driver) setView(v *gossip.View) {
 	p := d.p
 	d.view = v
 	p.Event("view", uint64(v.Epoch), func() string { return p.Run.Names.View(v) })
+	d.recordView(v)
 	d.owner.ViewHeld(v)
 	d.judge.checkView(d, v)
 	d.owner.ViewChecked(d.former, v)
@@ -188,6 +191,17 @@ func (d *Driver) setView(v *gossip.View) {
 	if v.Yields() != nil {
 		d.owner.ClusterYields()
 	}
+}
+
+// recordView records that the process holds a view, if the run is recorded.
+func (d *Driver) recordView(v *gossip.View) {
+	r := d.p.Run
+	if r.Record == nil {
+		return
+	}
+	name := r.Names.Members(v)
+	r.Record.EndKind(record.View, d.p.Slot, "a newer view")
+	r.Record.Begin(record.Bar{Kind: record.View, Host: d.p.Slot, Name: name, Group: fmt.Sprintf("%x %x", v.Cluster, uint64(v.Epoch)), Text: d.p.Label + " holds view " + r.Names.View(v)})
 }
 
 // checkLease reports a changed lease.

@@ -33,6 +33,7 @@ func (l *lease) isValid() bool {
 // every dispatch; they are notified of changes a little later.
 func (l *lease) setHeld(to view.Lease) {
 	l.held = to
+	l.p.Run.Record.Renew(l.p.Slot, to.Leader, l.trueEnd())
 	l.p.Event("lease", uint64(to.Until), func() string {
 		kind := "member"
 		if to.Leader {

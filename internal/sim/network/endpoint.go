@@ -113,6 +113,7 @@ func (e *Endpoint) Send(to gossip.NodeID, class transport.Class, f Frame) error 
 	if n := len(c.pending); n > 0 {
 		due = max(due, c.pending[n-1].due)
 	}
+	f.number = e.recordSend(peer, &f)
 	c.pending = append(c.pending, flight{due, f})
 	c.pump()
 	return nil
@@ -131,6 +132,7 @@ func (e *Endpoint) SendUnordered(to gossip.NodeID, class transport.Class, f Fram
 // Some runs do so to test the protocols that claim to need no delivery guarantee.
 func (e *Endpoint) sendDatagram(to *Endpoint, f Frame) {
 	r, s := e.run.Rand.Net, &e.run.Config
+	f.number = e.recordSend(to, &f)
 	copies := 1
 	if r.Chance(s.DropPercent) {
 		copies = 0
@@ -282,6 +284,7 @@ func (e *Endpoint) passFrame(from gossip.NodeID, f Frame) {
 		return
 	}
 	e.all.delivered++
+	e.run.Record.Handle(f.number)
 	e.receiver.Receive(from, f)
 }
 

@@ -24,6 +24,8 @@ const (
 type Frame struct {
 	Kind transport.Kind
 	Msg  any
+	// number is that of the recorded message, 0 if it is not recorded.
+	number int
 }
 
 // fabric is what packets travel on: the paths between hosts, and the power of machines.
@@ -71,6 +73,7 @@ func (f *fabric) setPath(from, to int, b Block) (Block, bool) {
 		return b, false
 	}
 	f.machines[from].paths[to] = b
+	f.recordPath(from, to, b)
 	return b, true
 }
 

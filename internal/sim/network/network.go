@@ -65,6 +65,7 @@ func (n *Network) PartHosts() {
 		for j := range n.fabric.machines {
 			if n.fabric.apart(i, j) {
 				n.fabric.machines[i].paths[j] = Drop
+				n.fabric.recordPath(i, j, Drop)
 			}
 		}
 	}

@@ -1,8 +1,13 @@
 package replica
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/sim/record"
+	"github.com/peerage-go/peerage/internal/sim/trace"
 )
 
 // Node has the replicators of one process.
@@ -19,6 +24,11 @@ type Node struct {
 type Message struct {
 	Store int
 	Msg   replication.Message
+}
+
+// Describe describes a message of a replicator in a recording.
+func (m Message) Describe(*trace.Names) (record.Class, string) {
+	return record.Replication, strings.TrimPrefix(fmt.Sprintf("%T", m.Msg), "*replication.")
 }
 
 // StartClients starts the clients of the replicators.

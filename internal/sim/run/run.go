@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/trace"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
@@ -22,6 +23,8 @@ type Run struct {
 	Trace    trace.Trace
 	Names    trace.Names
 	Coverage coverage.Counter
+	// Record is nil unless the run is recorded.
+	Record *record.Recorder
 
 	// Calm is set when faults have ended.
 	Calm bool
@@ -56,6 +59,9 @@ func (r *Run) Hit(m coverage.Mark) { r.Coverage.Hit(m) }
 // Event records an event at a node, which is a label, or "" for an event of the run.
 func (r *Run) Event(node, kind string, num uint64, detail func() string) {
 	r.Trace.Event(r.Now(), node, kind, num, detail)
+	if r.Record != nil {
+		r.Record.Note(trace.Slot(node), kind, num, detail)
+	}
 }
 
 // Until plays events up to a time.

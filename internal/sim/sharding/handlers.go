@@ -87,6 +87,7 @@ func (x *instances) mayAct() bool {
 // handle has a handler begin to work on a message, and asks the checkers.
 func (x *instances) handle(i *instance, msg *datapath.Message) {
 	m := x.m
+	x.recordHandler(i, msg)
 	m.site.inv.checkHandler(m, i.key(), msg)
 	if m.spec.State {
 		i.states[msg.Entity] = m.checks.states.Handled(msg.Entity, i.states[msg.Entity], uint64(msg.Sender)^msg.Seq)

@@ -49,8 +49,9 @@ func (x *instances) startShard(e region.StartShard) {
 	if x.shards[e.Shard] != nil {
 		r.Fail("S11", "%s is ordered to start shard %d (%s), which runs there (%s)", p.Label, e.Shard, r.Names.Token(e.Token), r.Names.Token(x.shards[e.Shard].token))
 	}
-	r.Judge(m.checks.hosting.Started(time.Duration(r.Now()), p.Node.ID, e.Shard, e.Token, x.cores.regionView))
 	i := &instance{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: r.Config.MailboxMax}}
+	x.recordStart(i)
+	r.Judge(m.checks.hosting.Started(time.Duration(r.Now()), p.Node.ID, e.Shard, e.Token, x.cores.regionView))
 	x.shards[e.Shard] = i
 	if m.spec.State {
 		if states := x.mover.Take(e); states != nil {
@@ -123,6 +124,7 @@ func (x *instances) stopIfIdle(i *instance) {
 func (x *instances) finishStop(i *instance) {
 	m := x.m
 	i.gone = true
+	x.recordEnd(i, "stopped")
 	x.dropWaiting(i)
 	x.shards[i.shard] = nil
 	m.checks.hosting.Stopped(m.p.Node.ID, i.shard)
@@ -146,6 +148,7 @@ func (x *instances) abandonAll() {
 	for n, i := range x.shards {
 		if i != nil {
 			i.gone = true
+			x.recordEnd(i, "dropped")
 			x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.stop.To, "abandoned")
 			x.dropWaiting(i)
 			x.shards[n] = nil

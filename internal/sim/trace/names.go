@@ -18,6 +18,14 @@ func Label(slot, life int) string {
 	return fmt.Sprintf("%c%d", rune('a'+slot), life)
 }
 
+// Slot returns the slot that a label names, -1 if the label is empty.
+func Slot(label string) int {
+	if label == "" {
+		return -1
+	}
+	return int(label[0] - 'a')
+}
+
 // Names renders nodes by their labels, and what refers to them. The zero Names is empty.
 type Names struct {
 	labels map[gossip.NodeID]string
@@ -69,6 +77,14 @@ func (n *Names) View(v *gossip.View) string {
 	var b strings.Builder
 	// Generations carry the wall clock; the small part reads better.
 	fmt.Fprintf(&b, "%d.%d[", int64(v.Epoch.Generation())-int64(virtual.WallAtStart), uint32(v.Epoch))
+	b.WriteString(n.Members(v))
+	b.WriteByte(']')
+	return b.String()
+}
+
+// Members renders the members of a view: a b1* c, * joining, - leaving.
+func (n *Names) Members(v *gossip.View) string {
+	var b strings.Builder
 	for i := range v.Members {
 		if i > 0 {
 			b.WriteByte(' ')
@@ -81,7 +97,6 @@ func (n *Names) View(v *gossip.View) string {
 			b.WriteByte('-')
 		}
 	}
-	b.WriteByte(']')
 	return b.String()
 }
 
