@@ -241,8 +241,11 @@ func (es *encounters) onEncounter(from gossip.NodeID, m *Encounter) {
 	if m.Verdict == gossip.VerdictYields && es.view.Contest(m.Cluster) == nil {
 		return // a duplicate
 	}
+	if es.ignores(hostOf(m.From.Addr), es.now) && es.view.Contest(m.Cluster) == nil {
+		return
+	}
 	e := es.encounter(m.Cluster, m.Nodes)
-	if e == nil || es.ignores(hostOf(m.From.Addr), es.now) && es.view.Contest(m.Cluster) == nil {
+	if e == nil {
 		return
 	}
 	news := m.Echo != e.nonce || m.Nonce != e.theirs

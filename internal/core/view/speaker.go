@@ -47,12 +47,10 @@ func (l *lineage) mayAccept(from gossip.NodeID, msg Message) bool {
 			l.conflict, s.asked = s.asked, lineageConflict{} // as a member's question
 			return true
 		}
-	case *Contest:
-		return m.View != nil && l.acceptsView(from, m.View, compareViews(l.view, m.View.View) == wins)
 	}
 	v, epoch := shownView(msg)
 	if v != nil {
-		return l.acceptsView(from, v, false)
+		return l.acceptsView(from, v)
 	}
 	if p, is := msg.(*Ping); is {
 		switch {
@@ -80,22 +78,21 @@ func shownView(msg Message) (*SentView, gossip.Epoch) {
 		return m.Base, 0
 	case *Prepare:
 		return m.Base, 0
+	case *Contest:
+		return m.View, 0
 	case *Contested:
 		return m.View, 0
 	}
 	return nil, 0
 }
 
-// acceptsView reports whether to accept a view sent by a non-member. asks is set on a
-// question that may be answered to any sender.
-func (l *lineage) acceptsView(from gossip.NodeID, v *SentView, asks bool) bool {
+// acceptsView reports whether to accept a view sent by a non-member.
+func (l *lineage) acceptsView(from gossip.NodeID, v *SentView) bool {
 	switch compareViews(l.view, v.View) {
-	case older, otherCluster:
+	case older, wins, otherCluster:
 		return true // it is answered, or traced, and changes no state
-	case wins:
-		return true
 	case newer:
-		if asks || l.follower.leaderlessForLong() {
+		if l.follower.leaderlessForLong() {
 			return true
 		}
 	case loses:
@@ -152,9 +149,8 @@ func (e *joining) joinerMayAccept(from gossip.NodeID, msg Message) bool {
 	if e.wasAsked(from) {
 		return true
 	}
-	if v, _ := shownView(msg); v != nil {
+	if v, _ := shownView(msg); v != nil { // a node without a view expects nothing else
 		e.traceEvent("view from a node that was not asked", from, "")
-		return false
 	}
-	return false // a node without a view expects nothing else
+	return false
 }
