@@ -84,8 +84,8 @@ type Record struct {
 	// Sender is the process that sent the message, for Told, or that stored the entry,
 	// for Appended and ReadBack, or added the element, for Added and Contained, or the node that Suspected and Excluded are about.
 	Sender uint64
-	// Sent is when the request that was handled was sent, for Handled and HandlerStarted;
-	// 0 if the request carries no time.
+	// Sent is when the request or the message that was handled was sent, for Handled,
+	// HandlerStarted and Told; 0 if it carries no time.
 	Sent clock.Instant
 }
 

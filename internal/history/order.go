@@ -6,7 +6,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Inversion is a message that an instance handled after a later one, or twice.
+// Inversion is a message that an entity handled after a later one, or twice.
 type Inversion struct {
 	Entity uint32
 	Sender uint64
@@ -25,21 +25,19 @@ func (i Inversion) String() string {
 func (i Inversion) When() clock.Instant { return i.At.Start }
 
 // Inversions returns the messages that were not handled in the order in which their
-// process sent them, across the incarnations of that process, for each instance of an
+// process sent them, across the incarnations of that process and the instances of the
 // entity. Gaps are allowed. The records must be sorted by Start.
 func Inversions(records []Record) (out []Inversion) {
 	type stream struct {
-		entity    uint32
-		node      uint64
-		term, seq uint64
-		sender    uint64
+		entity uint32
+		sender uint64
 	}
 	highest := map[stream]uint64{}
 	for _, r := range records {
 		if r.Op != Told {
 			continue
 		}
-		s := stream{r.Entity, r.Node, r.Term, r.Seq, r.Sender}
+		s := stream{r.Entity, r.Sender}
 		if before := highest[s]; r.Value <= before {
 			out = append(out, Inversion{r.Entity, r.Sender, before, r})
 			continue

@@ -10,11 +10,12 @@ func TestInversionsAreFound(t *testing.T) {
 		records []Record
 		want    int
 	}{
-		"in order, with gaps":          {[]Record{told(1, 7, 1), told(1, 7, 2), told(1, 7, 9)}, 0},
-		"two senders":                  {[]Record{told(1, 7, 5), told(1, 8, 1), told(1, 7, 6)}, 0},
-		"another instance begins anew": {[]Record{told(1, 7, 5), told(2, 7, 4)}, 0},
-		"behind a later one":           {[]Record{told(1, 7, 298), told(1, 7, 144), told(1, 7, 145), told(1, 7, 299)}, 2},
-		"twice":                        {[]Record{told(1, 7, 3), told(1, 7, 3)}, 1},
+		"in order, with gaps": {[]Record{told(1, 7, 1), told(1, 7, 2), told(1, 7, 9)}, 0},
+		"two senders":         {[]Record{told(1, 7, 5), told(1, 8, 1), told(1, 7, 6)}, 0},
+		"across a move":       {[]Record{told(1, 7, 4), told(2, 7, 5)}, 0},
+		"behind its move":     {[]Record{told(1, 7, 5), told(2, 7, 4)}, 1},
+		"behind a later one":  {[]Record{told(1, 7, 298), told(1, 7, 144), told(1, 7, 145), told(1, 7, 299)}, 2},
+		"twice":               {[]Record{told(1, 7, 3), told(1, 7, 3)}, 1},
 		"other records are not messages of a kind": {[]Record{{Op: Handled, Value: 5}, {Op: Handled, Value: 4}}, 0},
 	} {
 		if got := Inversions(tc.records); len(got) != tc.want {

@@ -66,18 +66,21 @@ func admitted(records []Record, holds []Hold) (rest, late []Record) {
 	}
 	rest = slices.DeleteFunc(slices.Clone(records), func(r Record) bool {
 		return slices.ContainsFunc(late, func(l Record) bool {
-			return (r.Op == Handled || r.Op == HandlerStarted) && r.Node == l.Node && r.Entity == l.Entity && r.Start == l.Start
+			return (r.ranHandler() || r.Op == HandlerStarted) && r.Node == l.Node && r.Entity == l.Entity && r.Start == l.Start
 		})
 	})
 	return rest, late
 }
+
+// ranHandler reports whether an instance handled a request or a message.
+func (r *Record) ranHandler() bool { return r.Op == Handled || r.Op == Told }
 
 // admittedIn returns the runs that could have been admitted before one hold.
 func admittedIn(records []Record, h Hold) (runs []Record) {
 	first := map[uint32]Record{}
 	for _, r := range records {
 		f, known := first[r.Entity]
-		if r.Op == Handled && r.Node == h.Node && !r.Start.Before(h.Span.To) && (!known || r.Start.Before(f.Start)) {
+		if r.ranHandler() && r.Node == h.Node && !r.Start.Before(h.Span.To) && (!known || r.Start.Before(f.Start)) {
 			first[r.Entity] = r
 		}
 	}
@@ -85,7 +88,7 @@ func admittedIn(records []Record, h Hold) (runs []Record) {
 		r := first[entity]
 		// Without a successor the node just continues.
 		follows := func(o Record) bool {
-			return o.Op == Handled && o.Entity == entity && tokenLess(r, o) && o.Start.Before(r.Start)
+			return o.ranHandler() && o.Entity == entity && tokenLess(r, o) && o.Start.Before(r.Start)
 		}
 		sentBefore := r.Sent != 0 && r.Sent.Before(h.Span.From.Add(holdSlack))
 		if sentBefore && r.Start.Before(h.Span.To.Add(holdSlack)) && slices.ContainsFunc(records, follows) {
@@ -100,6 +103,9 @@ func admittedIn(records []Record, h Hold) (runs []Record) {
 type Loss struct{ Before, After Record }
 
 func (l Loss) String() string {
+	if l.Before.Op == 0 {
+		return fmt.Sprintf("entity %d: the first count is %d, on node %016x (token %d/%d) at %d", l.After.Entity, l.After.Value, l.After.Node, l.After.Term, l.After.Seq, l.After.End)
+	}
 	return fmt.Sprintf("entity %d: node %016x (token %d/%d) counted to %d at %d, then node %016x (token %d/%d) counted %d at %d",
 		l.After.Entity, l.Before.Node, l.Before.Term, l.Before.Seq, l.Before.Value, l.Before.End,
 		l.After.Node, l.After.Term, l.After.Seq, l.After.Value, l.After.End)
@@ -109,8 +115,8 @@ func (l Loss) String() string {
 // instance each run counts one more than the run before it. So does the first run of the
 // next instance, since the state travels with the shard, unless the time between the two
 // touches one of rough: there processes were killed or held, and state in their memory
-// was lost. A new count then begins with 1, or with any number if counts are kept
-// elsewhere (Forgotten checks that case).
+// was lost. A new count then begins with 1. If counts are kept elsewhere, it begins with at
+// most one more than the highest count so far (Forgotten checks the least).
 func Losses(records []Record, rough []Span, kept bool) []Loss {
 	runs := handlerRuns(records)
 	runs = slices.DeleteFunc(runs, func(r Record) bool { return r.Op != Handled })
@@ -118,16 +124,38 @@ func Losses(records []Record, rough []Span, kept bool) []Loss {
 		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Start, b.Start))
 	})
 	var out []Loss
+	highest := uint64(0)
 	for i := 1; i < len(runs); i++ {
 		a, b := runs[i-1], runs[i]
-		if a.Entity != b.Entity || b.Value == a.Value+1 {
+		if a.Entity != b.Entity {
+			highest = 0
+			continue
+		}
+		if highest = max(highest, a.Value); b.Value == a.Value+1 {
 			continue
 		}
 		same := sameToken(a, b) && a.Node == b.Node
-		if !same && (b.Value == 1 || kept) && touched(rough, a.End, b.Start) {
+		if !same && (b.Value == 1 || kept && b.Value <= highest+1) && touched(rough, a.End, b.Start) {
 			continue
 		}
 		out = append(out, Loss{a, b})
+	}
+	return out
+}
+
+// WrongBegins returns the first run of each entity whose first count is not 1: the counts
+// below it belong to no request.
+func WrongBegins(records []Record) (out []Loss) {
+	first := map[uint32]Record{}
+	for _, r := range records {
+		if f, known := first[r.Entity]; r.Op == Handled && (!known || r.Start.Before(f.Start)) {
+			first[r.Entity] = r
+		}
+	}
+	for _, entity := range slices.Sorted(maps.Keys(first)) {
+		if r := first[entity]; r.Value != 1 {
+			out = append(out, Loss{After: r})
+		}
 	}
 	return out
 }
@@ -174,28 +202,52 @@ func forgotten(runs, answers []Record, beyond []Span) (out []Loss) {
 }
 
 // Unfounded returns the answers that no handler run explains: the answer's count was
-// reached by no instance between question and answer.
+// reached by no instance between question and answer, or each run that reached it explains
+// another answer.
 func Unfounded(records []Record) []Record {
 	type key struct {
 		entity uint32
 		value  uint64
 	}
-	runs := map[key][]Record{}
+	runs, answers := map[key][]Record{}, map[key][]Record{}
 	for _, r := range records {
-		if r.Op == Handled {
-			k := key{r.Entity, r.Value}
+		switch k := (key{r.Entity, r.Value}); r.Op {
+		case Handled:
 			runs[k] = append(runs[k], r)
+		case Answered:
+			answers[k] = append(answers[k], r)
 		}
 	}
 	var out []Record
-	for _, r := range records {
-		if r.Op != Answered {
+	for k, all := range answers { // order-free: sorted below
+		out = append(out, unexplained(all, runs[k])...)
+	}
+	slices.SortFunc(out, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Value, b.Value))
+	})
+	return out
+}
+
+// unexplained returns the answers without a run, of those with one count. The answers choose
+// in the order of their ends: each takes, of the runs that lie within it, the one that began
+// first. A later answer may end later, so it can use every run that is left, if that began
+// late enough.
+func unexplained(answers, runs []Record) (out []Record) {
+	byEnd := func(a, b Record) int { return cmp.Compare(a.End, b.End) }
+	slices.SortStableFunc(answers, byEnd)
+	slices.SortStableFunc(runs, byEnd)
+	var ended []clock.Instant // the starts of runs that had ended, sorted
+	for _, a := range answers {
+		for len(runs) > 0 && !a.End.Before(runs[0].End) {
+			i, _ := slices.BinarySearch(ended, runs[0].Start)
+			ended, runs = slices.Insert(ended, i, runs[0].Start), runs[1:]
+		}
+		i, _ := slices.BinarySearch(ended, a.Start)
+		if i == len(ended) {
+			out = append(out, a)
 			continue
 		}
-		within := func(run Record) bool { return !run.Start.Before(r.Start) && !r.End.Before(run.End) }
-		if !slices.ContainsFunc(runs[key{r.Entity, r.Value}], within) {
-			out = append(out, r)
-		}
+		ended = slices.Delete(ended, i, i+1)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,10 @@ func TestLossesAreFound(t *testing.T) {
 	if got := Losses(moved, nil, true); len(got) != 1 {
 		t.Errorf("an orderly move lost something: %v", got)
 	}
+	moved[1].Value = 9
+	if got := Losses(moved, rough, true); len(got) != 1 {
+		t.Errorf("a count came out of nowhere, with copies: %v", got)
+	}
 	for name, tc := range map[string]struct {
 		records []Record
 		want    int
@@ -44,6 +49,18 @@ func TestLossesAreFound(t *testing.T) {
 		if got := Losses(tc.records, rough, false); len(got) != tc.want {
 			t.Errorf("%s: %d losses, want %d: %v", name, len(got), tc.want, got)
 		}
+	}
+}
+
+func TestCountsThatDoNotBeginAtOneAreFound(t *testing.T) {
+	records := []Record{
+		count(1, 1, 1, 2, 12, 13), count(1, 1, 1, 1, 10, 11),
+		count(2, 1, 1, 8, 10, 11), count(2, 1, 1, 9, 12, 13),
+		{Op: HandlerStarted, Entity: 3, Start: 10}, count(3, 1, 1, 1, 20, 21),
+	}
+	got := WrongBegins(records)
+	if len(got) != 1 || got[0].After.Entity != 2 || !strings.Contains(got[0].String(), "the first count is 8") {
+		t.Errorf("wrong begins: %v", got)
 	}
 }
 
@@ -83,6 +100,13 @@ func TestUnfoundedAnswersAreFound(t *testing.T) {
 		answer(2, 8, 15),                             // no run counted to 2
 		count(1, 1, 1, 3, 30, 31), answer(3, 40, 45), // counted before the question
 		count(1, 1, 1, 4, 60, 61), answer(4, 50, 55), // counted after the answer
+	}
+	if twice := append(slices.Clone(records), answer(1, 7, 16)); len(Unfounded(twice)) != 4 {
+		t.Errorf("one run gave two answers: %v", Unfounded(twice))
+	}
+	// Both runs lie within the wider answer, and only one of them within the other.
+	if both := []Record{count(1, 1, 1, 9, 5, 6), count(1, 1, 1, 9, 50, 51), answer(9, 0, 300), answer(9, 10, 200)}; len(Unfounded(both)) != 0 {
+		t.Errorf("two runs gave two answers: %v", Unfounded(both))
 	}
 	got := Unfounded(records)
 	if len(got) != 3 || got[0].Value != 2 || got[1].Value != 3 || got[2].Value != 4 {
@@ -199,6 +223,8 @@ func TestHandlersAdmittedBeforeTheHold(t *testing.T) {
 		"of a request without a time":        {append(began(4001*ms, 8, 0), told(8, 999*ms, 4002*ms)), 0, 1},
 		"a while after it continued":         {append(began(4101*ms, 8, 999*ms), told(8, 999*ms, 4102*ms)), 0, 1},
 		"the second of its instance":         {append(append(began(4001*ms, 8, 2000*ms), began(4002*ms, 9, 999*ms)...), told(9, 999*ms, 4003*ms)), 0, 2},
+		"a message":                          {[]Record{{Op: Told, Entity: 1, Node: 1, Term: 1, Seq: 1, Value: 8, Start: 4001 * ms, Sent: 999 * ms}}, 1, 0},
+		"a message, and one more":            {append([]Record{{Op: Told, Entity: 1, Node: 1, Term: 1, Seq: 1, Value: 8, Start: 4001 * ms, Sent: 999 * ms}}, began(4002*ms, 8, 999*ms)...), 1, 1},
 		"the first, and one more":            {append(append(began(4001*ms, 8, 999*ms), began(4002*ms, 9, 999*ms)...), told(8, 999*ms, 4003*ms)), 1, 1},
 	} {
 		rest, late := Late(append(tc.records, successor), holds)

@@ -88,20 +88,20 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 	r.addInvariant(SingleInstance, handled, formatViolations(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
 	after := func(l history.Loss) clock.Instant { return l.After.Start }
 	kept := c.cfg.replicas() > 0
-	r.addInvariant(NothingLost+"by an instance or by an orderly move", handled, formatViolations(c, history.Losses(rest, rough, kept), after))
+	r.addInvariant(NothingLost+"by an instance or by an orderly move", handled, formatViolations(c, append(history.WrongBegins(rest), history.Losses(rest, rough, kept)...), after))
 	if kept {
 		r.addInvariant(fmt.Sprintf(NothingLost+"while a majority of its %d copies lived", c.cfg.replicas()), answered,
 			formatViolations(c, history.Forgotten(rest, beyond), after))
 	}
 	r.addInvariant("messages of each process were handled in the order in which it sent them", told,
-		formatViolations(c, history.Inversions(records), history.Inversion.When))
+		formatViolations(c, history.Inversions(rest), history.Inversion.When))
 	excused := rough
 	if kept {
 		excused = beyond
 	}
-	r.linearizable(rest, excused)
-	r.data(c, records)
 	unfounded := history.Unfounded(records)
+	r.linearizable(rest, unfounded, excused)
+	r.data(c, records)
 	var v []string
 	for _, u := range unfounded {
 		v = append(v, fmt.Sprintf("%s entity %d: %016x received %d", c.when(u.Start), u.Entity, u.Node, u.Value))

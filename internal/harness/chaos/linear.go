@@ -94,7 +94,7 @@ func countedRuns(runs, answers []history.Record) []counted {
 			}
 		}
 		last := len(out) - 1
-		if c.answer == nil && last >= 0 && out[last].run.Value != run.Value+1 {
+		if c.answer == nil && (last < 0 || out[last].run.Value != run.Value+1) {
 			continue
 		}
 		out = append(out, c)
@@ -133,8 +133,9 @@ func touchesAny(spans []history.Span, from, to clock.Instant) bool {
 	return slices.ContainsFunc(spans, func(s history.Span) bool { return from.Before(s.To) && s.From.Before(to) })
 }
 
-// linearizable checks that each counter behaved like one counter that all callers share.
-func (r *Report) linearizable(records []history.Record, excused []history.Span) {
+// linearizable checks that each counter behaved like one counter that all callers share, from 0
+// on. Unfounded are the answers with a count that no run explains.
+func (r *Report) linearizable(records, unfounded []history.Record, excused []history.Span) {
 	runs, answers := map[uint32][]history.Record{}, map[uint32][]history.Record{}
 	for _, rec := range records {
 		switch rec.Op {
@@ -145,6 +146,10 @@ func (r *Report) linearizable(records []history.Record, excused []history.Span) 
 		}
 	}
 	i := Invariant{Name: "each counter is linearizable", Verdict: Passed}
+	for _, u := range unfounded {
+		i.Verdict = Failed
+		i.Violations = append(i.Violations, fmt.Sprintf("counter %d: no request had the answer %d, received by %016x at %d", u.Entity, u.Value, u.Node, u.End))
+	}
 	deadline := time.Now().Add(linearPatience)
 	shown := history.Record{}
 	var picture []counted
@@ -157,7 +162,7 @@ func (r *Report) linearizable(records []history.Record, excused []history.Span) 
 		r.Linear.Requests += len(counts)
 		ops := operationsOf(counts, excused)
 		r.Linear.Restarts += len(ops) - len(counts)
-		result := porcupine.CheckOperationsTimeout(counterModel(counts[0].run.Value-1), ops, max(time.Until(deadline), time.Millisecond))
+		result := porcupine.CheckOperationsTimeout(counterModel(0), ops, max(time.Until(deadline), time.Millisecond))
 		at := firstMove(counts)
 		switch {
 		case result == porcupine.Illegal:
@@ -168,7 +173,7 @@ func (r *Report) linearizable(records []history.Record, excused []history.Span) 
 			i.Verdict = Unknown
 			i.Violations = append(i.Violations, fmt.Sprintf("counter %d: no result within %v", entity, linearPatience))
 		}
-		if at > 0 && (picture == nil || len(i.Violations) == 1 && result == porcupine.Illegal) {
+		if at > 0 && (picture == nil || len(i.Violations) == len(unfounded)+1 && result == porcupine.Illegal) {
 			from := max(0, min(at-pictureRuns/2, len(counts)-pictureRuns))
 			picture, shown = counts[from:min(len(counts), from+pictureRuns)], counts[at].run
 		}

@@ -32,11 +32,14 @@ func TestCountersAreLinearizable(t *testing.T) {
 		"a run without an answer that took effect":       {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(1, 2, 6, 7), ran(2, 3, 9, 10), saw(3, 5, 11)}, nil, Passed},
 		"a kill takes the count":                         {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 1, 70, 71), saw(1, 65, 72)}, lost, Passed},
 		"a kill takes the count, and that is no excuse":  {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 1, 70, 71), saw(1, 65, 72)}, nil, Failed},
-		"nothing": {nil, nil, Unknown},
+		"a run without an answer at the end":             {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 2, 6, 7), saw(2, 5, 8), ran(2, 2, 9, 10)}, nil, Passed},
+		"an answer that no run explains":                 {[]history.Record{ran(1, 1, 2, 3), saw(1, 1, 4), ran(2, 2, 6, 7), saw(2, 5, 8), saw(7, 9, 10)}, nil, Failed},
+		"a counter that does not begin at 0":             {[]history.Record{ran(1, 8, 2, 3), saw(8, 1, 4), ran(2, 9, 6, 7), saw(9, 5, 8)}, nil, Failed},
+		"nothing":                                        {nil, nil, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Report{}
-			r.linearizable(tc.records, tc.excused)
+			r.linearizable(tc.records, history.Unfounded(tc.records), tc.excused)
 			if want := len(tc.excused); r.Linear.Restarts != want {
 				t.Errorf("%d counts began again, want %d", r.Linear.Restarts, want)
 			}

@@ -22,20 +22,10 @@ const registersUsed = 8
 // Run plays the rounds of cfg, and checks the records. Its processes keep their
 // files in dir. Progress goes to out.
 func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, error) {
-	f := &fleet.Fleet{Dir: dir, Counters: cfg.Counters, Shards: cfg.Shards, Replicas: cfg.replicas(), Every: cfg.Every, InFlight: cfg.InFlight}
+	f := cfg.newFleet(dir)
 	c := &campaign{
 		cfg: cfg, fleet: f, out: out, began: time.Now(),
 		faults: &faults.Injector{Fleet: f, Rng: rand.New(rand.NewPCG(cfg.Seed, 0))},
-	}
-	if cfg.Version {
-		f.Version = 1
-	}
-	if f.Files, f.Disks = cfg.files(), cfg.Disks(); cfg.files() || cfg.works(workRegister) {
-		f.Registers = registersUsed
-	}
-	f.Set = cfg.works(workSet)
-	if cfg.Service != nil {
-		f.Service = &fleet.Service{Command: cfg.Service.Command, Ready: cfg.Service.Ready}
 	}
 	defer f.End()
 	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
@@ -52,6 +42,32 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 		return nil, readErr
 	}
 	return c.report(records, err), nil
+}
+
+// newFleet returns the fleet of a run, before its processes start.
+func (c *Config) newFleet(dir string) *fleet.Fleet {
+	f := &fleet.Fleet{Dir: dir, Counters: c.Counters, Shards: c.Shards, Replicas: c.replicas(), Every: c.Every, InFlight: c.InFlight}
+	if c.Version {
+		f.Version = 1
+	}
+	if f.Files, f.Disks = c.files(), c.Disks(); c.files() || c.works(workRegister) {
+		f.Registers = registersUsed
+	}
+	f.Set = c.works(workSet)
+	if c.Service != nil {
+		f.Service = &fleet.Service{Command: c.Service.Command, Ready: c.Service.Ready}
+	}
+	return f
+}
+
+// Check returns the report of a run that has ended, from its settings, its faults, the time for
+// which its load stood, and its records.
+func Check(cfg *Config, rounds []faults.Round, stood history.Span, records []history.Record) *Report {
+	c := &campaign{
+		cfg: cfg, fleet: cfg.newFleet(""), began: time.Now(),
+		faults: &faults.Injector{Rounds: rounds}, calmFrom: stood.From, ended: stood.To,
+	}
+	return c.report(records, nil)
 }
 
 // report checks the records. err is why the script ended early.

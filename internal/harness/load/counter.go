@@ -18,7 +18,7 @@ type Add struct {
 	// that the process From has sent to the counter.
 	Number uint64 `msgpack:"number,omitempty" json:"-"`
 	From   uint64 `msgpack:"from,omitempty" json:"-"`
-	// Sent is when the load sent this request, on the clock that all processes of a machine
+	// Sent is when the load sent this request or message, on the clock that all processes of a machine
 	// share.
 	Sent clock.Instant `msgpack:"sent,omitempty" json:"-"`
 }
@@ -57,7 +57,7 @@ func (c *Counter) add(token sharding.Token, req Add) Total {
 	if req.Number > 0 {
 		c.record(history.Record{
 			Op: history.Told, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
-			Sender: req.From, Value: req.Number, Start: c.Clock.Now(),
+			Sender: req.From, Value: req.Number, Start: c.Clock.Now(), Sent: req.Sent,
 		})
 		return Total{}
 	}

@@ -187,7 +187,7 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 				return t.Total, err
 			}, &load.Counter{Node: caller(), Clock: boot, History: s.history}),
 			Tell: load.PlantTell(func(ctx context.Context, id string, number uint64) error {
-				return s.counters.Tell(ctx, id, load.Add{Number: number, From: process})
+				return s.counters.Tell(ctx, id, load.Add{Number: number, From: process, Sent: boot.Now()})
 			}),
 			Reason: load.ReasonOf, Node: caller, Clock: boot, History: s.history,
 		}
