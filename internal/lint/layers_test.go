@@ -16,6 +16,7 @@ var layers = []struct {
 	{"internal/wire", []string{"internal/wire"}},
 	{"internal/lint/walk/operations", []string{".", "ddata", "sharding"}},
 	{"internal/lint", nil},
+	{"internal/judge", nil},
 	{"internal/loglimit", nil},
 	{"internal/assert", nil},
 	{"internal/door", nil},
