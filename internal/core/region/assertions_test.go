@@ -21,7 +21,7 @@ func TestAssertionsOfRegionsCanFail(t *testing.T) {
 	c.hosts.list[2].phase = none
 	c.floors.raise(2, order.Token)
 	assert.MustBreak(t, "S7", func() { c.hosts.assertStart(order) })
-	c.routes.list[2].state = open
+	c.routes.list[2].open = true
 	assert.MustBreak(t, "S3", func() { c.routes.confirmBegin(2, protocol.ShardToken{Shard: 2}) })
 	c.floors.term = gossip.FirstEpoch(2)
 	assert.MustBreak(t, "G2", func() { c.floors.assertTerm(gossip.FirstEpoch(1)) })

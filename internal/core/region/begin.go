@@ -39,7 +39,7 @@ func (rs *routeTable) beginShard(from gossip.NodeID, st protocol.ShardToken, aga
 	r := &rs.list[st.Shard]
 	marker := Marker{Owner: r.home, Token: r.move}
 	switch {
-	case r.state == open:
+	case r.open:
 		rs.arm()
 		r.marker = r.home
 		rs.marked++

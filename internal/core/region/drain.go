@@ -44,7 +44,7 @@ func (d *drainState) renewDrain() {
 }
 
 func (d *drainState) askDrain() {
-	if d.asking && d.link.node != 0 {
+	if d.asking {
 		d.do(Send{To: d.link.node, Msg: &protocol.Drain{Head: d.head()}})
 	}
 }

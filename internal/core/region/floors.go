@@ -61,7 +61,7 @@ func (f *Floors) stopped(s protocol.ShardID, t protocol.Token) {
 }
 
 func (f *Floors) confirmed(s protocol.ShardID, t protocol.Token) {
-	if u, ok := f.unconfirmed[s]; ok && !t.Less(u) {
+	if !t.Less(f.unconfirmed[s]) {
 		delete(f.unconfirmed, s)
 	}
 }

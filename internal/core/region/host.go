@@ -82,8 +82,7 @@ func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o pro
 		hs.promise(from, nil, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 		return
 	}
-	takes := hs.takes(o.Shard)
-	if h.phase == none && !takes || h.phase != none && o.Token.Less(h.token) {
+	if h.phase == none && !hs.takes(o.Shard) || o.Token.Less(h.token) {
 		hs.promise(from, nil, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 		return
 	}
@@ -97,7 +96,7 @@ func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o pro
 		// If it is starting, the answer follows when it runs. If it is stopping, Stopped follows.
 		hs.giveUp(o.Shard)
 	default:
-		hs.follow(o, takes)
+		hs.follow(o)
 	}
 }
 
@@ -114,13 +113,14 @@ func (hs *hostTable) takes(s protocol.ShardID) bool {
 	return hs.cfg.Hosts && (!hs.drain.on || bears && !hs.drain.last)
 }
 
-// follow makes way for a later allocation than the present one.
-func (hs *hostTable) follow(o protocol.HostOrder, takes bool) {
+// follow makes way for a later allocation than the present one. startNext decides whether it is
+// started.
+func (hs *hostTable) follow(o protocol.HostOrder) {
 	h := &hs.list[o.Shard]
 	if h.phase != stopping {
 		hs.stopShard(StopShard{Shard: o.Shard, Token: h.token}, 0)
 	}
-	if takes && (h.next == nil || h.next.Token.Less(o.Token)) {
+	if h.next == nil || h.next.Token.Less(o.Token) {
 		h.next = &o
 	}
 }

@@ -46,12 +46,12 @@ func (c *Core) Check() error {
 func (c *Core) checkRoute(id protocol.ShardID) error {
 	r := &c.routes.list[id]
 	switch {
-	case r.state == open && c.view.Member(r.home) == nil:
+	case r.open && c.view.Member(r.home) == nil:
 		return fmt.Errorf("region: the route of shard %v leads out of the view", id)
-	case r.state == open && r.wanted:
+	case r.open && r.wanted:
 		return fmt.Errorf("region: the home of shard %v is wanted although its route is open", id)
-	case r.marker != 0 && r.state != closed:
-		return fmt.Errorf("region: a marker for shard %v is out although its route is not closed", id)
+	case r.marker != 0 && r.open:
+		return fmt.Errorf("region: a marker for shard %v is out although its route is open", id)
 	}
 	return nil
 }
@@ -103,5 +103,5 @@ func (c *Core) Route(s protocol.ShardID) (h protocol.Home, ok bool) {
 		return protocol.Home{}, false
 	}
 	r := &c.routes.list[s]
-	return protocol.Home{Shard: s, Node: r.home, Token: r.token}, r.state == open
+	return protocol.Home{Shard: s, Node: r.home, Token: r.token}, r.open
 }

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -51,13 +52,7 @@ const batchMax = 1024
 // drainAnswers hands the entries out by receiver and order.
 func (a *answers) drainAnswers(send func(to gossip.NodeID, seq uint64, list []protocol.ShardToken)) {
 	slices.SortStableFunc(a.list, func(x, y answer) int {
-		switch {
-		case x.to != y.to && x.to < y.to, x.to == y.to && x.seq < y.seq:
-			return -1
-		case x.to == y.to && x.seq == y.seq:
-			return 0
-		}
-		return 1
+		return cmp.Or(cmp.Compare(x.to, y.to), cmp.Compare(x.seq, y.seq))
 	})
 	for i := 0; i < len(a.list); {
 		first := a.list[i]

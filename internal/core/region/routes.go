@@ -6,21 +6,10 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// routeState is how messages for a shard are handled.
-type routeState uint8
-
-const (
-	// unknown: buffered, since no home has been published.
-	unknown routeState = iota
-	// open: sent to home.
-	open
-	// closed: buffered; a move is in progress.
-	closed
-)
-
 // route is one shard as a destination.
 type route struct {
-	state routeState
+	// open: messages are sent to home. Otherwise they are buffered.
+	open bool
 	// home and token are those last published; they stay while the route is closed.
 	// Invariant: while open, home stands in the view.
 	home  gossip.NodeID
@@ -29,7 +18,7 @@ type route struct {
 	// Begin: the later of the two counts, in whatever order they come. Neither falls.
 	stamp, move protocol.Token
 	// marker is the owner whose answer to the marker of move is awaited, zero if none.
-	// Invariant: only while closed.
+	// Invariant: not while open.
 	marker gossip.NodeID
 	// wanted: messages wait for the home. Invariant: not while open.
 	wanted bool
@@ -84,9 +73,8 @@ func (rs *routeTable) openOwn(s protocol.ShardID, token, order protocol.Token) {
 
 // closeOwn closes the route to a shard that no longer runs here.
 func (rs *routeTable) closeOwn(s protocol.ShardID) {
-	if r := &rs.list[s]; r.state == open && r.home == rs.cfg.Self {
+	if r := &rs.list[s]; r.open && r.home == rs.cfg.Self {
 		rs.closeRoute(s, nil)
-		r.state = unknown
 	}
 }
 
@@ -94,10 +82,10 @@ func (rs *routeTable) openRoute(h protocol.Home) {
 	r := &rs.list[h.Shard]
 	rs.unwant(r)
 	rs.unmark(r)
-	if r.state == open && r.home == h.Node && r.token == h.Token {
+	if r.open && r.home == h.Node && r.token == h.Token {
 		return
 	}
-	r.state, r.home, r.token = open, h.Node, h.Token
+	r.open, r.home, r.token = true, h.Node, h.Token
 	rs.states.dropState(h.Shard, h.Node, h.Token)
 	rs.traceShard(TraceOpened, h.Shard, h.Node, h.Token, "")
 	rs.do(OpenRoute{Shard: h.Shard, Home: h.Node, Token: h.Token})
@@ -105,7 +93,7 @@ func (rs *routeTable) openRoute(h protocol.Home) {
 
 func (rs *routeTable) closeRoute(s protocol.ShardID, m *Marker) {
 	r := &rs.list[s]
-	r.state = closed
+	r.open = false
 	rs.traceShard(TraceClosed, s, r.home, r.move, "")
 	rs.do(CloseRoute{Shard: s, Marker: m})
 }
@@ -136,7 +124,7 @@ func (rs *routeTable) unmark(r *route) {
 // opens and is refused again and again must not cause a message storm.
 func (rs *routeTable) needHome(shards []protocol.ShardID) {
 	for _, s := range shards {
-		if int(s) >= len(rs.list) || rs.list[s].state == open {
+		if int(s) >= len(rs.list) || rs.list[s].open {
 			continue
 		}
 		r := &rs.list[s]
@@ -181,9 +169,8 @@ func (rs *routeTable) misrouted(ev Misrouted) {
 	if int(ev.Shard) >= len(rs.list) {
 		return
 	}
-	if r := &rs.list[ev.Shard]; r.state == open && r.token == ev.Token {
+	if r := &rs.list[ev.Shard]; r.open && r.token == ev.Token {
 		rs.closeRoute(ev.Shard, nil)
-		r.state = unknown
 	}
 }
 
@@ -193,10 +180,10 @@ func (rs *routeTable) misrouted(ev Misrouted) {
 func (rs *routeTable) dropGone() {
 	for i := range rs.list {
 		id, r := protocol.ShardID(i), &rs.list[i]
-		if r.state == open && rs.view.Member(r.home) == nil {
+		if r.open && rs.view.Member(r.home) == nil {
 			rs.closeRoute(id, nil)
 			// From now on the request is for another home, so it need not wait its turn.
-			r.state, r.asked = unknown, 0
+			r.asked = 0
 		}
 		if r.marker != 0 && rs.view.Member(r.marker) == nil {
 			rs.unmark(r)

@@ -18,7 +18,7 @@ type stateTable struct {
 	*env
 	kept map[protocol.ShardID]protocol.Held
 	// sent has the receiver of each state that an allocation of this node left
-	// and that is also kept here.
+	// and that is also kept here. Invariant: a part of kept.
 	sent map[protocol.ShardID]gossip.NodeID
 }
 
@@ -28,12 +28,12 @@ func (ss *stateTable) stateHeld(s protocol.Held) {
 		return
 	}
 	old, ok := ss.kept[s.Shard]
-	if ok && s.Token == old.Token && s.From == old.From {
+	if s.Token == old.Token && s.From == old.From {
 		// It was sent again.
 		s.Term = max(s.Term, old.Term)
 		old = s
 	}
-	if ok && s.Token.Less(old.Token) {
+	if s.Token.Less(old.Token) {
 		s, old = old, s
 	}
 	if ok && s != old {
@@ -57,7 +57,6 @@ func (ss *stateTable) dropState(s protocol.ShardID, home gossip.NodeID, t protoc
 // noteSent notes where the state went of a shard that has stopped here just now. This node may
 // have obeyed a newer term while the shard was stopping: then that is the term of the stop.
 func (ss *stateTable) noteSent(st protocol.ShardToken, to gossip.NodeID) {
-	delete(ss.sent, st.Shard)
 	k, keeps := ss.kept[st.Shard]
 	if !keeps {
 		return

@@ -22,7 +22,7 @@ func (hs *hostTable) shardStopped(shards []protocol.ShardToken) {
 		if h.phase == none || h.token != st.Token {
 			continue
 		}
-		if k, ok := hs.states.kept[st.Shard]; ok && k.Token == h.token && h.to != 0 && hs.view.Member(h.to) == nil {
+		if k := hs.states.kept[st.Shard]; k.Token == h.token && h.to != 0 && hs.view.Member(h.to) == nil {
 			if h.stranded = true; h.again.to != 0 {
 				hs.redirectState(st.Shard, h.again)
 			}
@@ -56,7 +56,7 @@ func (hs *hostTable) goOn(s protocol.ShardID, order turning) {
 		hs.redirectState(s, order)
 	case h.to == order.to:
 		h.answers = order.seq
-	case h.to != 0 && order.to != 0 && hs.view.Member(h.to) == nil:
+	case order.to != 0 && hs.view.Member(h.to) == nil:
 		h.again = order
 	}
 }
@@ -95,7 +95,7 @@ func (hs *hostTable) recordStopped(s protocol.ShardID) {
 // startNext starts the shard that waited for the stop, unless the lease has ended: then
 // the coordinator repeats the order.
 func (hs *hostTable) startNext(o *protocol.HostOrder) {
-	if o != nil && hs.lease && hs.takes(o.Shard) && hs.floors.Token(o.Shard).Less(o.Token) {
+	if o != nil && hs.lease && hs.takes(o.Shard) {
 		hs.startShard(*o)
 	}
 }
@@ -128,8 +128,8 @@ func (hs *hostTable) reportStopped() {
 // sendElsewhere stops once more a shard that stopped here with its state, so that the
 // state goes to another home: its receiver has died, or takes no shards.
 func (hs *hostTable) sendElsewhere(o protocol.HandOffOrder, order turning) bool {
-	k, ok := hs.states.kept[o.Shard]
-	if !ok || k.From != hs.cfg.Self || k.Token != o.Token || o.To == hs.cfg.Self || hs.view.Member(o.To) == nil {
+	k := hs.states.kept[o.Shard]
+	if k.From != hs.cfg.Self || k.Token != o.Token || o.To == hs.cfg.Self || hs.view.Member(o.To) == nil {
 		return false
 	}
 	if hs.states.sent[o.Shard] == o.To {

@@ -1,0 +1,756 @@
+package region
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+)
+
+const resendWait = 200 * time.Millisecond
+
+// all returns the effects and messages of type T of the last step.
+func all[T any](b *bench) (found []T) {
+	for _, e := range b.did {
+		if x, is := any(e).(T); is {
+			found = append(found, x)
+		} else if s, is := e.(Send); is {
+			if x, is := any(s.Msg).(T); is {
+				found = append(found, x)
+			}
+		}
+	}
+	return found
+}
+
+// only returns the one effect or message of type T of the last step.
+func only[T any](b *bench) T {
+	b.t.Helper()
+	found := all[T](b)
+	if len(found) != 1 {
+		b.t.Fatalf("%d of %T, want 1: %s", len(found), *new(T), b.show())
+	}
+	return found[0]
+}
+
+// idle passes a long time without messages.
+func (b *bench) idle() *bench {
+	b.now = b.now.Add(time.Hour)
+	return b
+}
+
+// begin orders the node to close its route to a shard.
+func (b *bench) begin(s protocol.ShardID, move protocol.Token) *bench {
+	b.t.Helper()
+	return b.receive(&protocol.Begin{Head: b.head(), Shards: st(s, move)})
+}
+
+func (b *bench) need(shards ...protocol.ShardID) *bench {
+	b.t.Helper()
+	return b.step(NeedHome{Shards: shards})
+}
+
+// The shell's buffer is emptied for the next steps: it keeps its memory and nothing in it.
+func TestEffectsAreReset(t *testing.T) {
+	e := Effects{Do: []Effect{AbandonAll{}}, Trace: []TraceEvent{{Kind: "x"}}}
+	e.Reset()
+	if len(e.Do)+len(e.Trace) != 0 || cap(e.Do) != 1 || cap(e.Trace) != 1 || e.Do[:1][0] != nil || e.Trace[:1][0] != (TraceEvent{}) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A type has at least one shard, and no more than the protocol can name.
+func TestTheNumberOfShardsIsBounded(t *testing.T) {
+	for shards, want := range map[int]int{-1: 1, 0: 1, 7: 7, 2 * protocol.ShardsMax: protocol.ShardsMax} {
+		if c := New(Config{Self: self, Shards: shards}, &Floors{}); len(c.routes.list) != want || len(c.hosts.list) != want || c.cfg.Shards != want {
+			t.Errorf("%d shards became %d", shards, c.cfg.Shards)
+		}
+	}
+}
+
+// Of two moves, the later counts. A Begin of the earlier one that comes late has no answer.
+func TestALateBeginIsNotConfirmed(t *testing.T) {
+	b := newBench(t, &Floors{})
+	early, late := b.token(), b.token()
+	b.begin(1, late)
+	want[*protocol.BeginAck](b)
+	if b.begin(1, early); len(b.did) > 0 || !b.traced(TraceStaleToken) {
+		t.Errorf("does %s", b.show())
+	}
+}
+
+// A route that is closed for one move is closed for the next, which has a marker of its own. The
+// owner's answer to the earlier one no longer counts, nor that of any other node.
+func TestTheMarkerOfALaterMoveCounts(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.homes(1, other, b.token()).homes(2, other, b.token())
+	first, second := b.token(), b.token()
+	b.begin(1, first)
+	if b.begin(1, first); len(b.did) > 0 {
+		t.Errorf("a copy of Begin does %s", b.show())
+	}
+	b.begin(1, second)
+	if m := only[SendMarker](b); m != (SendMarker{Shard: 1, Marker: Marker{Owner: other, Token: second}}) {
+		t.Errorf("sends %+v", m)
+	}
+	for _, ack := range []MarkerAcked{{From: other, Shards: st(1, first)}, {From: boss, Shards: st(1, second)}} {
+		b.step(ack)
+		refuse[*protocol.BeginAck](b)
+	}
+	// It is sent again, and no other with it.
+	b.tick(resendWait)
+	if m := only[SendMarker](b); m.Shard != 1 || m.Owner != other || m.Token != second {
+		t.Errorf("sends %+v again", m)
+	}
+	// The owner is there: a view without another member confirms nothing.
+	b.view(self, other, fourth)
+	refuse[*protocol.BeginAck](b)
+	b.step(MarkerAcked{From: other, Shards: st(1, second)})
+	if m := only[*protocol.BeginAck](b); !slices.Equal(m.Shards, st(1, second)) {
+		t.Errorf("confirms %+v", m)
+	}
+	b.step(MarkerAcked{From: other, Shards: st(1, second)})
+	refuse[*protocol.BeginAck](b)
+}
+
+// The first message that waits for an answer starts the timer, and later ones do not postpone it.
+func TestTheFirstOfSeveralStartsTheTimer(t *testing.T) {
+	for name, wait := range map[string]func(*bench){
+		"a marker":  func(b *bench) { b.begin(1, b.token()) },
+		"a request": func(b *bench) { b.need(3) },
+		"a stop":    func(b *bench) { b.step(Abandoned{}) },
+		"a drain":   func(b *bench) { b.step(Drain{}) },
+	} {
+		b := newBench(t, &Floors{})
+		b.acks(boss).run(2)
+		b.homes(1, other, b.token())
+		b.idle()
+		wait(b)
+		if got := b.c.Deadline().Sub(b.now); got != resendWait {
+			t.Errorf("%s: a tick after %v", name, got)
+		}
+		first := b.c.Deadline()
+		b.now = b.now.Add(resendWait / 2)
+		if b.need(4); b.c.Deadline() != first {
+			t.Errorf("%s: another message postpones the tick by %v", name, b.c.Deadline().Sub(first))
+		}
+		// A tick before its time does nothing.
+		if b.step(Tick{}); len(b.did) > 0 || b.c.Deadline() != first {
+			t.Errorf("%s: an early tick does %s", name, b.show())
+		}
+		b.now = first
+		if b.step(Tick{}); len(b.did) == 0 || b.c.Deadline() != first.Add(resendWait) {
+			t.Errorf("%s: the next tick after %v", name, b.c.Deadline().Sub(b.now))
+		}
+	}
+}
+
+// A registered region does not register again at a tick that is for something else, and one that
+// waits for a registration does not retransmit other messages.
+func TestATickRepeatsOnlyWhatIsDue(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.acks(boss).need(1)
+	b.tick(resendWait)
+	refuse[*protocol.Register](b)
+	b = newBench(t, &Floors{})
+	b.now = b.c.Deadline().Add(-1)
+	if b.step(Tick{}); len(b.did) > 0 {
+		t.Errorf("before the deadline: %s", b.show())
+	}
+	b.tick(1)
+	want[*protocol.Register](b)
+	b = newBench(t, &Floors{})
+	b.acks(boss)
+	if b.idle().step(Tick{}); len(b.did) > 0 {
+		t.Errorf("nothing waits: %s", b.show())
+	}
+}
+
+// A host without a coordinator, and a proxy, need no permission to drain.
+func TestADrainWithoutACoordinatorEndsItself(t *testing.T) {
+	for name, cfg := range map[string]Config{"no candidate": {Role: "none", Hosts: true}, "a proxy": {}} {
+		b := newBench(t, &Floors{})
+		cfg.Self, cfg.Type, cfg.Shards = self, "counter", 8
+		b.c = New(cfg, &Floors{})
+		if b.view(boss, self).step(Drain{}); len(b.did) != 1 || b.did[0] != (Drained{}) {
+			t.Errorf("%s: does %s", name, b.show())
+		}
+	}
+}
+
+// The coordinator is asked to relieve this node until it answers. Only its own answer counts, and
+// only to a node that drains.
+func TestOnlyTheCoordinatorEndsADrain(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.acks(boss)
+	tok := b.run(1)
+	done := &protocol.Drained{Head: b.head()}
+	b.receive(done)
+	refuse[StopShard](b)
+	if b.c.drain.last {
+		t.Error("drains although nobody asked for it")
+	}
+	b.step(Drain{}).step(Received{From: other, Msg: done})
+	refuse[StopShard](b)
+	b.tick(resendWait)
+	only[*protocol.Drain](b)
+	b.receive(done)
+	if s := only[StopShard](b); s.Shard != 1 || s.Token != tok {
+		t.Errorf("stops %+v", s)
+	}
+	b.step(ShardStopped{Shards: st(1, tok)})
+	b.tick(resendWait)
+	refuse[*protocol.Drain](b)
+	only[*protocol.Stopped](b)
+}
+
+// An answer names its order.
+func TestAnswersNameTheirOrder(t *testing.T) {
+	b := newBench(t, &Floors{})
+	h := b.head()
+	h.Probe = true
+	b.receive(&protocol.CensusRequest{Head: h})
+	if m := only[*protocol.CensusReport](b); m.Seq != h.Seq {
+		t.Errorf("the report answers %d, want %d", m.Seq, h.Seq)
+	}
+	if m := only[*protocol.Seen](b); m.Seq != h.Seq {
+		t.Errorf("the sign of life answers %d, want %d", m.Seq, h.Seq)
+	}
+}
+
+// A confirmation of an earlier stop does not confirm a later one.
+func TestAStopIsConfirmedByItsToken(t *testing.T) {
+	b := newBench(t, &Floors{})
+	earlier, tok := b.token(), b.run(1)
+	b.handOff(1, tok).step(ShardStopped{Shards: st(1, tok)})
+	b.receive(&protocol.StoppedAck{Head: b.head(), Shards: st(1, earlier)})
+	b.tick(resendWait)
+	only[*protocol.Stopped](b)
+	b.receive(&protocol.StoppedAck{Head: b.head(), Shards: st(1, b.token())})
+	b.tick(resendWait)
+	refuse[*protocol.Stopped](b)
+}
+
+// An order to start an earlier allocation than the one that runs here is late. The node promises
+// that the earlier one does not run, and the later one stays.
+func TestALateOrderTouchesNoLaterAllocation(t *testing.T) {
+	for name, order := range map[string]func(*bench, protocol.Token){
+		"to start": func(b *bench, tok protocol.Token) { b.hostShard(1, tok) },
+		"to stop":  func(b *bench, tok protocol.Token) { b.handOff(1, tok) },
+	} {
+		b := newBench(t, &Floors{})
+		late := b.token()
+		tok := b.run(1)
+		order(b, late)
+		refuse[StopShard](b)
+		if m := only[*protocol.Stopped](b); !slices.Equal(m.Shards, st(1, late)) {
+			t.Errorf("%s: promises %v, want %v", name, m.Shards, late)
+		}
+		if got := b.c.Hosted(); len(got) != 1 || got[0] != (protocol.Claim{Shard: 1, Token: tok, State: protocol.ClaimHosted}) {
+			t.Errorf("%s: hosts %+v", name, got)
+		}
+	}
+}
+
+// A promise includes what was promised before: the coordinator may have lost that. It never
+// includes the allocation that lives here, even if a later one must not start any more.
+func TestAPromiseIsAsHighAsItMayBe(t *testing.T) {
+	b := newBench(t, &Floors{})
+	before := b.token()
+	ended := b.run(1)
+	b.handOff(1, ended).step(ShardStopped{Shards: st(1, ended)})
+	b.handOff(1, before)
+	if m := only[*protocol.Stopped](b); !slices.Equal(m.Shards, st(1, ended)) {
+		t.Errorf("nothing runs: promises %v, want %v", m.Shards, ended)
+	}
+	lives := b.run(1)
+	b.handOff(1, before)
+	if m := only[*protocol.Stopped](b); !slices.Equal(m.Shards, st(1, ended)) {
+		t.Errorf("a later one runs: promises %v, want %v", m.Shards, ended)
+	}
+	// A start that waited for the stop was taken back.
+	b.handOff(1, lives)
+	next := b.token()
+	b.hostShard(1, next).handOff(1, next)
+	b.handOff(1, before)
+	if m := only[*protocol.Stopped](b); !slices.Equal(m.Shards, st(1, before)) {
+		t.Errorf("the present one still stops: promises %v, want %v", m.Shards, before)
+	}
+}
+
+// The order for a later allocation ends the present one. Of several that wait for its end, the
+// latest starts, in whatever order they came.
+func TestTheLatestAllocationFollows(t *testing.T) {
+	for _, swapped := range []bool{false, true} {
+		b := newBench(t, &Floors{})
+		present := b.run(1)
+		next, latest := b.token(), b.token()
+		if swapped {
+			next, latest = latest, next
+		}
+		b.hostShard(1, next)
+		if s := only[StopShard](b); s.Token != present {
+			t.Fatalf("stops %+v", s)
+		}
+		b.hostShard(1, latest)
+		refuse[StopShard](b)
+		// The order to stop the present one comes again, late.
+		b.handOff(1, present)
+		b.step(ShardStopped{Shards: st(1, present)})
+		if s, highest := only[StartShard](b), next.Max(latest); s.Token != highest {
+			t.Errorf("starts %v, want %v", s.Token, highest)
+		}
+	}
+}
+
+// A later allocation that waits for a stop does not start if this node has lost its lease, or
+// drains, by then.
+func TestAWaitingStartNeedsALeaseAndATaker(t *testing.T) {
+	for name, play := range map[string]func(b *bench, order func()){
+		"the lease has lapsed":    func(b *bench, order func()) { order(); b.step(LeaseChanged{}) },
+		"the node drains":         func(b *bench, order func()) { order(); b.step(Drain{}) },
+		"the node drained before": func(b *bench, order func()) { b.step(Drain{}); order() },
+	} {
+		b := newBench(t, &Floors{})
+		present := b.run(1)
+		play(b, func() { b.hostShard(1, b.token()) })
+		if b.step(ShardStopped{Shards: st(1, present)}); len(all[StartShard](b)) > 0 || len(all[*protocol.Stopped](b)) != 1 {
+			t.Errorf("%s: does %s", name, b.show())
+		}
+	}
+}
+
+// The shell reports about an allocation that has ended: the present one has neither started nor
+// stopped.
+func TestReportsOfTheShellBelongToTheirAllocation(t *testing.T) {
+	b := newBench(t, &Floors{})
+	former, tok := b.token(), b.token()
+	b.hostShard(1, tok)
+	if b.step(ShardStarted{Shards: st(1, former)}); len(b.did) > 0 {
+		t.Errorf("the start of an earlier one does %s", b.show())
+	}
+	b.step(ShardStarted{Shards: st(1, tok)})
+	only[*protocol.ShardsHosted](b)
+	if b.step(ShardStopped{Shards: st(1, former)}); len(b.did) > 0 {
+		t.Errorf("the stop of an earlier one does %s", b.show())
+	}
+	b.step(ShardStopped{Shards: st(1, tok)})
+	only[*protocol.Stopped](b)
+}
+
+// Only an order that would call a stop handler waits for the lease.
+func TestAPromiseNeedsNoLease(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.run(1)
+	b.step(LeaseChanged{})
+	tok := b.token()
+	b.handOff(2, tok)
+	if m := only[*protocol.Stopped](b); !slices.Equal(m.Shards, st(2, tok)) {
+		t.Errorf("promises %v", m.Shards)
+	}
+	h := b.head()
+	b.receive(&protocol.HandOff{Head: h, Shards: []protocol.HandOffOrder{{Shard: 1 << 19, Token: tok, Move: h.Stamp()}}})
+	if !b.traced(TraceUnknownShard) {
+		t.Error("an order about a shard that does not exist waits for the lease")
+	}
+}
+
+// A node outside its own view starts nothing: it is about to end, or to join.
+func TestANodeOutsideItsViewStartsNothing(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.view(boss, other).hostShard(1, b.token())
+	refuse[StartShard](b)
+	b.view(boss, self, other)
+	only[StartShard](b)
+	// It is obeyed once.
+	b.step(LeaseChanged{Valid: true})
+	refuse[StartShard](b)
+	refuse[*protocol.ShardsHosted](b)
+}
+
+// An order that waited for the lease is obeyed once.
+func TestAHeldOrderIsObeyedOnce(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.run(1)
+	b.step(LeaseChanged{}).hostShard(1, tok)
+	b.step(LeaseChanged{Valid: true})
+	only[*protocol.ShardsHosted](b)
+	b.step(LeaseChanged{Valid: true})
+	refuse[*protocol.ShardsHosted](b)
+}
+
+// A shell that has no view yet reports none, and peers may write before there is one.
+func TestNothingHappensBeforeThereIsAView(t *testing.T) {
+	b := &bench{t: t, now: 1, epoch: gossip.FirstEpoch(1), c: New(Config{Self: self, Type: "counter", Shards: 8, Hosts: true}, &Floors{})}
+	if b.step(ViewChanged{}); len(b.did) > 0 || b.c.Deadline() != clock.Never {
+		t.Errorf("does %s", b.show())
+	}
+	if b.declines(boss); len(b.did) > 0 {
+		t.Errorf("does %s", b.show())
+	}
+	b.view(boss, self)
+	only[*protocol.Register](b)
+	if b.step(ViewChanged{}); len(b.did) > 0 {
+		t.Errorf("does %s", b.show())
+	}
+}
+
+// Homes of one stamp are about one moment: of two for a shard, the later allocation counts.
+func TestHomesOfOneStampCountByTheirTokens(t *testing.T) {
+	b := newBench(t, &Floors{})
+	lower, middle, higher := b.token(), b.token(), b.token()
+	h := b.head()
+	publish := func(n gossip.NodeID, tok protocol.Token) {
+		b.receive(&protocol.Homes{Head: h, Homes: []protocol.Home{{Shard: 1, Node: n, Token: tok}}})
+	}
+	publish(other, middle)
+	publish(boss, lower)
+	refuse[OpenRoute](b)
+	publish(boss, higher)
+	if o := only[OpenRoute](b); o != (OpenRoute{Shard: 1, Home: boss, Token: higher}) {
+		t.Errorf("opens %+v", o)
+	}
+	// The same again changes nothing; a later one does, whatever it names.
+	publish(boss, higher)
+	refuse[OpenRoute](b)
+	b.homes(1, other, higher)
+	only[OpenRoute](b)
+	b.homes(1, other, b.token())
+	only[OpenRoute](b)
+}
+
+// The route to a shard of this node opens when the shard runs, and closes when it has stopped.
+// In between, only a move closes it, and Homes after that move open it again.
+func TestTheOwnRouteFollowsTheShard(t *testing.T) {
+	b := newBench(t, &Floors{})
+	older, tok := b.head(), b.token()
+	b.hostShard(1, tok)
+	b.homes(1, self, tok)
+	refuse[OpenRoute](b)
+	b.step(ShardStarted{Shards: st(1, tok)})
+	if o := only[OpenRoute](b); o != (OpenRoute{Shard: 1, Home: self, Token: tok}) {
+		t.Errorf("opens %+v", o)
+	}
+	b.receive(&protocol.Homes{Head: older, Homes: []protocol.Home{{Shard: 1, Node: other, Token: b.token()}}})
+	refuse[OpenRoute](b)
+	b.begin(1, b.token())
+	only[CloseRoute](b)
+	b.homes(1, self, b.token())
+	refuse[OpenRoute](b)
+	b.homes(1, self, tok)
+	only[OpenRoute](b)
+	b.handOff(1, tok)
+	b.begin(1, b.token())
+	b.homes(1, self, tok)
+	refuse[OpenRoute](b)
+	b.step(ShardStopped{Shards: st(1, tok)})
+	refuse[CloseRoute](b)
+	if _, open := b.c.Route(1); open {
+		t.Error("the route is open after the stop")
+	}
+	again := b.run(1)
+	b.step(Abandoned{})
+	if c := only[CloseRoute](b); c != (CloseRoute{Shard: 1}) {
+		t.Errorf("closes %+v", c)
+	}
+	if home, open := b.c.Route(1); open || home.Token != again {
+		t.Errorf("the route leads to %+v, open %v", home, open)
+	}
+}
+
+// A shard that stops here may have moved already: the route to its next home stays open.
+func TestAStopLeavesTheRouteToTheNextHome(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.run(1)
+	b.homes(1, other, b.token())
+	b.step(Abandoned{})
+	refuse[CloseRoute](b)
+	if home, open := b.c.Route(1); !open || home.Node != other {
+		t.Errorf("after the stop of %v the route leads to %+v, open %v", tok, home, open)
+	}
+	if _, open := b.c.Route(8); open {
+		t.Error("the route of a shard that does not exist is open")
+	}
+}
+
+// A shard that starts here under an order from before a move has a closed route: its coordinator
+// is moving it, and publishes its home after that.
+func TestAStartFromBeforeAMoveOpensNoRoute(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.token()
+	b.hostShard(1, tok)
+	b.begin(1, b.token())
+	b.step(ShardStarted{Shards: st(1, tok)})
+	refuse[OpenRoute](b)
+	only[*protocol.ShardsHosted](b)
+}
+
+// A state that waits here is dropped when the shard lives elsewhere under a later token.
+func TestAPublishedHomeEndsTheWaitOfAState(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.homes(2, other, b.token())
+	refuse[DropState](b)
+	held := b.token()
+	b.step(StateHeld{Shard: 1, Token: held, From: other, Term: held.Term})
+	b.homes(1, boss, b.token())
+	if d := only[DropState](b); d != (DropState{Shard: 1, Token: held, From: other, Home: boss}) {
+		t.Errorf("drops %+v", d)
+	}
+	b.homes(1, other, b.token())
+	refuse[DropState](b)
+}
+
+// A home is asked for immediately, and again not before its time, whatever asks for it.
+func TestHomesAreAskedForAtTheirPace(t *testing.T) {
+	b := newBench(t, &Floors{})
+	const retry = 100 * time.Millisecond
+	b.acks(boss).need(1)
+	only[*protocol.GetHome](b)
+	b.now = b.now.Add(retry - 1)
+	b.need(1)
+	refuse[*protocol.GetHome](b)
+	b.now++
+	b.need(1)
+	only[*protocol.GetHome](b)
+	// At the tick, what was asked less than half an interval ago is left out.
+	b = newBench(t, &Floors{})
+	b.acks(boss).need(1)
+	b.now = b.now.Add(resendWait / 2)
+	b.need(2)
+	b.now++
+	b.need(3)
+	b.now = b.c.Deadline()
+	b.step(Tick{})
+	if m := only[*protocol.GetHome](b); !slices.Equal(m.Shards, []protocol.ShardID{1, 2}) {
+		t.Errorf("asks for %v", m.Shards)
+	}
+	// A new view has all that are wanted asked for, and only those.
+	b.homes(2, other, b.token()).view(boss, self, other)
+	if m := only[*protocol.GetHome](b); !slices.Equal(m.Shards, []protocol.ShardID{1, 3}) {
+		t.Errorf("asks for %v in a new view", m.Shards)
+	}
+}
+
+// A refusal closes the route over which the message went, and no other.
+func TestOnlyTheRefusedRouteCloses(t *testing.T) {
+	b := newBench(t, &Floors{})
+	former, tok := b.token(), b.token()
+	b.homes(1, other, tok)
+	b.step(Misrouted{Shard: 1, Token: former})
+	refuse[CloseRoute](b)
+	b.step(Misrouted{Shard: 1, Token: tok})
+	only[CloseRoute](b)
+	b.step(Misrouted{Shard: 1, Token: tok})
+	refuse[CloseRoute](b)
+}
+
+// A view closes the open routes to members that have left, and the next request need not wait.
+func TestAViewClosesTheRoutesToTheDeparted(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.acks(boss)
+	tok := b.token()
+	b.need(2).homes(1, boss, b.token()).homes(2, other, tok).homes(3, other, b.token())
+	b.step(Misrouted{Shard: 3, Token: b.c.routes.list[3].token})
+	b.view(boss, self)
+	if c := only[CloseRoute](b); c != (CloseRoute{Shard: 2}) {
+		t.Errorf("closes %+v", c)
+	}
+	b.need(2)
+	only[*protocol.GetHome](b)
+}
+
+// A stop that leaves no state, or none of this allocation, is reported immediately, also if its
+// receiver has left: there is nothing to send elsewhere.
+func TestAStopWithoutAStateIsNotStranded(t *testing.T) {
+	for name, stop := range map[string]func(*bench, protocol.Token){
+		"no receiver": func(b *bench, tok protocol.Token) { b.send(1, tok, 0).view(boss, self).keep(1, tok) },
+		"no state": func(b *bench, tok protocol.Token) {
+			b.send(1, tok, other).view(boss, self).step(ShardStopped{Shards: st(1, tok)})
+		},
+		"a former state": func(b *bench, tok protocol.Token) {
+			b.send(1, tok, other).view(boss, self)
+			b.step(StateHeld{Shard: 1, Token: protocol.Token{Term: tok.Term, Seq: tok.Seq - 1}, From: self})
+			b.step(ShardStopped{Shards: st(1, tok)})
+		},
+		"a receiver that is there": func(b *bench, tok protocol.Token) { b.send(1, tok, other).keep(1, tok) },
+	} {
+		b := newBench(t, &Floors{})
+		tok := b.run(1)
+		if stop(b, tok); len(all[*protocol.Stopped](b)) != 1 {
+			t.Errorf("%s: does %s", name, b.show())
+		}
+	}
+}
+
+// An order that is repeated while the shard stops is the one that the stop answers.
+func TestAStopAnswersTheNewestOrder(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.run(1)
+	b.send(1, tok, other)
+	b.send(1, tok, other)
+	newest := b.seq
+	if m := only[*protocol.Stopped](b.keep(1, tok)); m.Seq != newest {
+		t.Errorf("answers %d, want %d", m.Seq, newest)
+	}
+	// So is the order that leaves a stranded state where it is.
+	b = newBench(t, &Floors{})
+	tok = b.run(1)
+	b.send(1, tok, other).view(boss, self).keep(1, tok)
+	b.send(1, tok, 0)
+	if m := only[*protocol.Stopped](b); m.Seq != b.seq {
+		t.Errorf("answers %d, want %d", m.Seq, b.seq)
+	}
+}
+
+// While a shard stops, an order to send its state elsewhere counts if the receiver has left. One
+// without a receiver takes nothing back, and one that came while the receiver was there is void.
+func TestOnlyALostReceiverIsReplaced(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.view(boss, self, other, fourth)
+	tok := b.run(1)
+	b.send(1, tok, other)
+	b.view(boss, self, fourth).send(1, tok, fourth).send(1, tok, 0)
+	if s := only[StopShard](b.keep(1, tok)); s.To != fourth {
+		t.Errorf("sends the state to %v", s.To)
+	}
+	b = newBench(t, &Floors{})
+	b.view(boss, self, other, fourth)
+	tok = b.run(1)
+	b.send(1, tok, other).send(1, tok, fourth)
+	b.view(boss, self, fourth).keep(1, tok)
+	refuse[StopShard](b)
+	refuse[*protocol.Stopped](b)
+}
+
+// A shard that has stopped here with its state stops once more to send it, if the state is that
+// of the order and its new home is another member. Otherwise the node repeats its promise.
+func TestAKeptStateIsSentOnOrder(t *testing.T) {
+	stopped := func() (*bench, protocol.Token) {
+		b := newBench(t, &Floors{})
+		tok := b.run(1)
+		return b.send(1, tok, 0).keep(1, tok), tok
+	}
+	b, tok := stopped()
+	b.send(1, tok, other)
+	if s := only[StopShard](b); s.To != other || s.Token != tok {
+		t.Errorf("sends %+v", s)
+	}
+	refuse[*protocol.Stopped](b)
+	if m := only[*protocol.Stopped](b.keep(1, tok)); m.Seq != b.seq {
+		t.Errorf("answers %d, want %d", m.Seq, b.seq)
+	}
+	for name, order := range map[string]func(*bench, protocol.Token){
+		"to this node":     func(b *bench, tok protocol.Token) { b.send(1, tok, self) },
+		"to no node":       func(b *bench, tok protocol.Token) { b.send(1, tok, 0) },
+		"to the departed":  func(b *bench, tok protocol.Token) { b.view(boss, self).send(1, tok, other) },
+		"of another token": func(b *bench, _ protocol.Token) { b.send(1, b.token(), other) },
+		"of another shard": func(b *bench, tok protocol.Token) { b.send(2, tok, other) },
+		"of another home": func(b *bench, tok protocol.Token) {
+			b.step(StateHeld{Shard: 3, Token: tok, From: boss}).send(3, tok, other)
+		},
+	} {
+		b, tok := stopped()
+		order(b, tok)
+		refuse[StopShard](b)
+		if m := only[*protocol.Stopped](b); m.Seq != b.seq || len(b.c.Hosted()) != 0 {
+			t.Errorf("%s: answers %d, want %d; hosts %v", name, m.Seq, b.seq, b.c.Hosted())
+		}
+	}
+}
+
+// The queries show the shards that live here, with those that stop.
+func TestHostedShardsAreListed(t *testing.T) {
+	b := newBench(t, &Floors{})
+	runs, stops := b.run(1), b.run(4)
+	b.handOff(4, stops)
+	want := []protocol.Claim{{Shard: 1, Token: runs, State: protocol.ClaimHosted}, {Shard: 4, Token: stops, State: protocol.ClaimStopping}}
+	if got := b.c.Hosted(); !slices.Equal(got, want) {
+		t.Errorf("lists %+v, want %+v", got, want)
+	}
+}
+
+// Of two states of one allocation, which cannot be, the later report counts. The census reports
+// no more states than fit into its message.
+func TestStatesOfTheCensusAreBounded(t *testing.T) {
+	ss, out := newStates()
+	ss.stateHeld(state(5, 7))
+	ss.stateHeld(state(5, 8))
+	if got := ss.heldStates(); len(got) != 1 || got[0] != state(5, 8) || len(out.Do) != 1 {
+		t.Errorf("holds %+v, does %+v", got, out.Do)
+	}
+	if ss.dropState(3, 7, protocol.Token{Term: 1, Seq: 9}); len(out.Do) != 1 {
+		t.Errorf("drops a state that is not here: %+v", out.Do)
+	}
+	ss.cfg.Shards = protocol.ShardsMax
+	for i := range protocol.HeldMax + 2 {
+		s := state(5, 7)
+		s.Shard = protocol.ShardID(i)
+		ss.stateHeld(s)
+	}
+	if got := ss.heldStates(); len(got) != protocol.HeldMax || got[len(got)-1].Shard != protocol.HeldMax-1 {
+		t.Errorf("reports %d states, the last of shard %v", len(got), got[len(got)-1].Shard)
+	}
+}
+
+// No message has more shards than fit, and two receivers share none.
+func TestAnswersAreBounded(t *testing.T) {
+	var a answers
+	for i := range batchMax + 1 {
+		a.addAnswer(5, nil, protocol.ShardToken{Shard: protocol.ShardID(i)})
+	}
+	a.addAnswer(7, nil, protocol.ShardToken{Shard: 1})
+	var to []gossip.NodeID
+	var sizes []int
+	a.drainAnswers(func(n gossip.NodeID, _ uint64, list []protocol.ShardToken) {
+		to, sizes = append(to, n), append(sizes, len(list))
+	})
+	if !slices.Equal(to, []gossip.NodeID{5, 5, 7}) || !slices.Equal(sizes, []int{batchMax, 1, 1}) {
+		t.Errorf("sends %v to %v", sizes, to)
+	}
+}
+
+// Check is the judge of the simulator: it finds each broken invariant.
+func TestCheckFindsBrokenInvariants(t *testing.T) {
+	for name, damage := range map[string]func(*Core){
+		"wanted":                 func(c *Core) { c.routes.wanted++ },
+		"marked":                 func(c *Core) { c.routes.marked++ },
+		"hosting":                func(c *Core) { c.hosts.hosting++ },
+		"running":                func(c *Core) { delete(c.floors.running, 1) },
+		"a route out":            func(c *Core) { c.routes.list[3].open = true },
+		"an open route wanted":   func(c *Core) { c.routes.list[1].wanted = true },
+		"an open route marked":   func(c *Core) { c.routes.list[1].marker = other },
+		"a token without a home": func(c *Core) { c.hosts.list[3].token = protocol.Token{Seq: 1} },
+		"running at its floor":   func(c *Core) { c.floors.raise(1, c.hosts.list[1].token) },
+		"starting at its floor":  func(c *Core) { c.floors.raise(2, c.hosts.list[2].token) },
+		"a start that waits":     func(c *Core) { c.hosts.list[1].next = &protocol.HostOrder{} },
+		"stranded":               func(c *Core) { c.hosts.list[1].stranded = true },
+		"above its floor":        func(c *Core) { c.floors.unconfirmed = map[protocol.ShardID]protocol.Token{5: {Seq: 1}} },
+	} {
+		b := newBench(t, &Floors{})
+		b.run(1)
+		b.hostShard(2, b.token())
+		damage(b.c)
+		if b.c.Check() == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+}
+
+// A refusal after a long registration is followed by requests at the first pace: the time while
+// this node was registered does not count as time without an answer.
+func TestALateRefusalIsFollowedAtTheFirstPace(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.acks(boss).need(1)
+	for range 10 {
+		b.tick(resendWait)
+	}
+	b.receive(&protocol.RegisterRefused{Head: b.head(), Conflict: protocol.Conflict{Setting: "role"}})
+	b.atDeadline()
+	only[*protocol.Register](b)
+	if got := b.c.link.retry.Sub(b.now); got != 2*b.c.cfg.Retry {
+		t.Errorf("registers again after %v", got)
+	}
+}
