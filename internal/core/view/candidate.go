@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -320,7 +319,6 @@ func (p *campaign) sendPrepares() {
 // view as given.
 func (p *campaign) candidacyMessage(base *SentView) Message {
 	certain, weak := p.evidence.deadMembers()
-	certain, weak = slices.Clip(certain), slices.Clip(weak)
 	if p.candidacy.preparing {
 		return &Prepare{Ballot: p.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
 	}

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,5 +114,272 @@ func TestJoinerAsksAndGivesUp(t *testing.T) {
 	}
 	if waited := f.now.Sub(f.pingedAt); waited != f.joinerPatience() {
 		t.Errorf("gives up after %v, its patience is %v", waited, f.joinerPatience())
+	}
+}
+
+// TestAnswersToAnotherQuestionDoNotCount: a pre-vote or a promise counts for the candidacy
+// that it answers, in its phase.
+func TestAnswersToAnotherQuestionDoNotCount(t *testing.T) {
+	for name, change := range map[string]func(p *campaign, vote *PreVoted, promise *Promised){
+		"another ballot":        func(_ *campaign, v *PreVoted, m *Promised) { v.Ballot.Round++; m.Ballot.Round++ },
+		"another view":          func(_ *campaign, v *PreVoted, m *Promised) { v.Base++; m.Base++ },
+		"the other phase":       func(p *campaign, _ *PreVoted, _ *Promised) { p.candidacy.preparing = !p.candidacy.preparing },
+		"no candidacy any more": func(p *campaign, _ *PreVoted, _ *Promised) { p.candidacy = nil },
+	} {
+		p := campaignOf(1, "uuu")
+		p.beginCandidacy()
+		cand := p.candidacy
+		vote := &PreVoted{Ballot: cand.ballot, Base: cand.base, Yes: true}
+		promise := &Promised{Ballot: cand.ballot, Base: cand.base, Linked: []gossip.NodeID{3}}
+		p.evidence.onProof(ProvenDead{Subject: 3, Certain: true})
+		change(p, vote, promise)
+		was := p.candidacy
+		p.onPreVoted(2, vote)
+		if p.candidacy = was; was != nil {
+			was.preparing = !was.preparing
+		}
+		p.countPromise(2, promise)
+		if cand.yes[2] || p.failures != 0 {
+			t.Errorf("%s: counts", name)
+		}
+	}
+}
+
+// TestAVoteMayBeNo: it counts for nothing, and its promised ballot ends the candidacy if that
+// is higher.
+func TestAVoteMayBeNo(t *testing.T) {
+	p := campaignOf(1, "uuu")
+	p.beginCandidacy()
+	ballot := p.candidacy.ballot
+	p.onPreVoted(2, &PreVoted{Ballot: ballot, Base: p.view.Epoch, Promised: ballot})
+	if p.candidacy == nil || p.candidacy.yes[2] || !p.candidacy.yes[1] {
+		t.Errorf("after a no: %+v", p.candidacy)
+	}
+	p.onPreVoted(3, &PreVoted{Ballot: ballot, Base: p.view.Epoch, Promised: Ballot{Round: ballot.Round, Node: 2}})
+	if p.candidacy != nil || p.acceptor.nextBallot().Round != ballot.Round+1 {
+		t.Errorf("a higher ballot was promised: %+v, next %v", p.candidacy, p.acceptor.nextBallot())
+	}
+}
+
+// TestACandidateCountsItself: unless it is bound by its own promise.
+func TestACandidateCountsItself(t *testing.T) {
+	p := campaignOf(2, "uuu")
+	p.acceptor.guardLeader(1)
+	if p.beginCandidacy(); p.candidacy.yes[2] {
+		t.Error("counts its vote against its promise")
+	}
+	p.candidacy.yes = map[gossip.NodeID]bool{1: true, 3: true}
+	if _, won, moved := p.advanceCandidacy(); won || !moved || p.candidacy != nil || p.acceptor.promised.Round != 0 {
+		t.Errorf("prepares against its promise: promised %v", p.acceptor.promised)
+	}
+}
+
+// TestTheMessagesOfACandidacy: both phases ask all members that may live, with the view and
+// the proofs.
+func TestTheMessagesOfACandidacy(t *testing.T) {
+	p := campaignOf(1, "uuuu")
+	p.evidence.onProof(ProvenDead{Subject: 3, Certain: true})
+	p.evidence.onProof(ProvenDead{Subject: 4})
+	p.beginCandidacy()
+	m, _ := p.out.Send[0].Msg.(*PreVote)
+	if to := p.sentTo(); !slices.Equal(to, []gossip.NodeID{2, 4}) || m == nil || m.Base.View != p.view || m.Dead[0] != 3 || m.Weak[0] != 4 || !slices.Equal(m.Asked(), []gossip.NodeID{3, 4}) {
+		t.Fatalf("asks %v: %+v", to, m)
+	}
+	p.candidacy.yes[2], p.candidacy.yes[4] = true, true
+	p.now++
+	p.advanceCandidacy()
+	prepare, _ := p.out.Send[0].Msg.(*Prepare)
+	if to := p.sentTo(); !slices.Equal(to, []gossip.NodeID{2, 4}) || prepare == nil || prepare.Base.View != p.view || prepare.Ballot != p.candidacy.ballot ||
+		!slices.Equal(prepare.Asked(), []gossip.NodeID{3, 4}) {
+		t.Fatalf("asks %v: %+v", to, prepare)
+	}
+	if c := p.candidacy; len(c.yes) != 1 || !c.yes[1] || c.began != p.now || c.deadline != p.now.Add(testPing) {
+		t.Errorf("the second phase begins with %+v", c)
+	}
+}
+
+// candidateWith returns the candidacy of node 1 of five in its second phase: 4 and 5 are dead,
+// the given members have promised, and one of them has uncovered an attempt that needs the dead.
+func candidateWith(promised ...gossip.NodeID) *campaign {
+	p := campaignOf(1, "uuuuu")
+	p.evidence.onProof(ProvenDead{Subject: 4, Certain: true})
+	p.evidence.onProof(ProvenDead{Subject: 5, Certain: true})
+	p.beginCandidacy()
+	p.candidacy.preparing, p.candidacy.yes = true, setMap(promised...)
+	p.candidacy.found.attempt = &attempt{next: p.after(1, 2)}
+	return p
+}
+
+// TestAnAttemptThatNeedsTheDead: a candidate that may take over does so with all that live. One
+// that may not leaves the field for a lease or two.
+func TestAnAttemptThatNeedsTheDead(t *testing.T) {
+	p := candidateWith(1, 2, 3)
+	p.quorums.holder.grantedAt = p.now
+	if w, won, _ := p.advanceCandidacy(); w != wayTakeOver || !won {
+		t.Errorf("all that live have promised: way %d, won %v", w, won)
+	}
+	p = candidateWith(1, 2, 3)
+	w, won, moved := p.advanceCandidacy()
+	if least := p.now.Add(testPing/4 + testLease); w != wayNone || won || !moved || p.candidacy != nil ||
+		p.campaignAfter < least || p.campaignAfter > least.Add(testPing+testLease) {
+		t.Errorf("outside the window: way %d, won %v, moved %v, stands again at %v, want after %v", w, won, moved, p.campaignAfter, least)
+	}
+}
+
+// TestACandidateWaitsForAllThatLive: a quorum has promised, and only a takeover can go on.
+func TestACandidateWaitsForAllThatLive(t *testing.T) {
+	p := candidateWith(1, 2, 3)
+	p.quorums.holder.grantedAt = p.now
+	p.evidence.withdrawProof(4)
+	p.candidacy.found.attempt.next = p.after(1, 2, 3, 4)
+	if w, won, moved := p.advanceCandidacy(); w != wayWait || won || moved {
+		t.Fatalf("way %d, won %v, moved %v", w, won, moved)
+	}
+	p.now = p.candidacy.deadline
+	if _, won, moved := p.advanceCandidacy(); won || !moved || p.candidacy != nil || p.failures != 1 {
+		t.Errorf("after the deadline: won %v, moved %v, %+v", won, moved, p.candidacy)
+	}
+}
+
+func setMap(ids ...gossip.NodeID) map[gossip.NodeID]bool {
+	out := map[gossip.NodeID]bool{}
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out
+}
+
+// TestBackOffsGrow: with consecutive failures, up to a bound, and last as long as a denied
+// proof does not count.
+func TestBackOffsGrow(t *testing.T) {
+	for failures, most := range map[int]time.Duration{0: testPing, 1: 2 * testPing, 3: 4 * testPing, 4: 5 * testPing, 50: 5 * testPing} {
+		longest := time.Duration(0)
+		for seed := range uint64(200) {
+			p := campaignOf(1, "uuu")
+			p.rng, p.failures = seed, failures
+			p.failCandidacy("")
+			wait := p.campaignAfter.Sub(p.now)
+			if wait < testPing/4 || wait >= testPing/4+most {
+				t.Errorf("after %d failures: waits %v", failures, wait)
+			}
+			longest = max(longest, wait)
+		}
+		if longest < most*9/10 {
+			t.Errorf("after %d failures: waits at most %v", failures, longest)
+		}
+	}
+	p := campaignOf(1, "uuu")
+	p.evidence.onProof(ProvenDead{Subject: 2, Certain: true})
+	p.evidence.proofs[2].deniedUntil = p.now.Add(time.Hour)
+	if p.failCandidacy(""); p.campaignAfter != p.now.Add(time.Hour) {
+		t.Errorf("stands at %v, the proof counts in an hour", p.campaignAfter)
+	}
+}
+
+// TestSeniorsAreCountedAnew: after each change of the view, the leader or the proofs.
+func TestSeniorsAreCountedAnew(t *testing.T) {
+	p := campaignOf(4, "uuju")
+	count := func(want int) {
+		t.Helper()
+		for range 2 {
+			if got := p.livingSeniors(); got != want {
+				t.Errorf("%d seniors, want %d", got, want)
+			}
+		}
+	}
+	count(2)
+	p.follower.leader = 1
+	count(1)
+	p.follower.leader = 0
+	p.evidence.onProof(ProvenDead{Subject: 2})
+	count(1)
+	p.evidence.withdrawProof(2)
+	count(2)
+	v := p.after(1)
+	p.advanceTo(v, v.Member(4))
+	count(1)
+}
+
+// TestStaggersAreBounded: a junior of many waits for sixteen.
+func TestStaggersAreBounded(t *testing.T) {
+	p := campaignOf(40, strings.Repeat("u", 40))
+	if got := p.campaignAt().Sub(p.now); got != staggersMax*p.stagger() {
+		t.Errorf("waits %v", got)
+	}
+	p.campaignAfter = p.now.Add(time.Hour)
+	if p.campaignAt() != p.campaignAfter {
+		t.Errorf("stands at %v, backs off until %v", p.campaignAt(), p.campaignAfter)
+	}
+	p.departure.leaving = true
+	for id := gossip.NodeID(1); id < 40; id++ {
+		p.departure.leavers[id] = true
+	}
+	p.campaignAfter = 0
+	if got := p.campaignAt().Sub(p.now); got != staggersMax*p.stagger() {
+		t.Errorf("all leave, waits %v", got)
+	}
+}
+
+// TestTheFieldIsLeftToALivingMember: not to a candidate that was left out of the view.
+func TestTheFieldIsLeftToALivingMember(t *testing.T) {
+	p := campaignOf(1, "uuu")
+	p.acceptor.promised = Ballot{Round: 9, Node: 2}
+	p.yieldToCandidate()
+	v := p.after(2)
+	p.advanceTo(v, v.Member(1))
+	if p.campaignAt() != p.now {
+		t.Errorf("stands at %v", p.campaignAt())
+	}
+	p.acceptor.promised.Node = 3
+	if p.campaignAt() != p.candidateUntil {
+		t.Errorf("stands at %v, the other until %v", p.campaignAt(), p.candidateUntil)
+	}
+	p.campaignAfter = p.candidateUntil.Add(1)
+	if p.campaignAt() != p.campaignAfter {
+		t.Errorf("stands at %v, backs off until %v", p.campaignAt(), p.campaignAfter)
+	}
+}
+
+// TestANewProofRestartsACandidacy: only one that is in flight.
+func TestANewProofRestartsACandidacy(t *testing.T) {
+	p := campaignOf(1, "uuu")
+	p.campaignAfter = p.now.Add(time.Hour)
+	if p.restartCampaign(); p.campaignAfter == 0 {
+		t.Error("ends a back-off without a candidacy")
+	}
+	p.beginCandidacy()
+	if p.restartCampaign(); p.candidacy != nil || p.campaignAt() != p.now {
+		t.Errorf("%+v, stands at %v", p.candidacy, p.campaignAt())
+	}
+	p.failures = 3
+	p.beginCandidacy()
+	if p.endCampaign(); p.candidacy != nil || p.failures != 0 {
+		t.Errorf("after the campaign: %+v, %d failures", p.candidacy, p.failures)
+	}
+}
+
+// TestAJoinersPatience: it is doubled for one that has accepted a view in which it votes.
+func TestAJoinersPatience(t *testing.T) {
+	for name, c := range map[string]struct {
+		status gossip.Status
+		twice  bool
+	}{"no attempt": {0, false}, "an attempt in which it joins": {gossip.Joining, false}, "one in which it votes": {gossip.Up, true}} {
+		f := campaignOf(2, "uj").follower
+		if c.status != 0 {
+			next := f.after()
+			next.Members[1].Status = c.status
+			f.acceptor.storeAttempt(f.view.Epoch, &attempt{next: next})
+		}
+		want := 2 * (testRemove + testLease)
+		if c.twice {
+			want *= 2
+		}
+		if got := f.joinerPatience(); got != want {
+			t.Errorf("%s: waits %v, want %v", name, got, want)
+		}
+		f.acceptor.storeAttempt(f.view.Epoch, &attempt{next: f.after(2)})
+		if got := f.joinerPatience(); got != 2*(testRemove+testLease) {
+			t.Errorf("an attempt without it: waits %v", got)
+		}
 	}
 }

@@ -222,3 +222,99 @@ func TestUnreachableIsNotShared(t *testing.T) {
 		t.Fatalf("the answer is %+v", pong)
 	}
 }
+
+// reports sets what a member has reported as unreachable.
+func (o *leadership) reports(id gossip.NodeID, ids ...gossip.NodeID) {
+	if id == o.self() {
+		o.evidence.unreachable = ids
+	} else {
+		o.peers[id].unreachable = ids
+	}
+}
+
+// TestWorkingLinks: a link works if both ends are voters that answer, neither is dead, and
+// neither reports it as broken.
+func TestWorkingLinks(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *leadership)
+		of2    int
+	}{
+		"all":                       {func(*leadership) {}, 3},
+		"it reports one":            {func(o *leadership) { o.reports(2, 4) }, 2},
+		"another reports it":        {func(o *leadership) { o.reports(4, 3, 2) }, 2},
+		"both do":                   {func(o *leadership) { o.reports(2, 4); o.reports(4, 2) }, 2},
+		"the leader reports it":     {func(o *leadership) { o.reports(1, 2) }, 2},
+		"it reports the leader":     {func(o *leadership) { o.reports(2, 1) }, 2},
+		"others report each other":  {func(o *leadership) { o.reports(3, 4); o.reports(4, 3) }, 3},
+		"one is dead":               {func(o *leadership) { o.evidence.onProof(ProvenDead{Subject: 3}) }, 2},
+		"one is silent for a lease": {func(o *leadership) { o.peers[3].answeredAt = o.now.Add(-testLease) }, 2},
+		"one was silent for less":   {func(o *leadership) { o.peers[3].answeredAt = o.now.Add(1 - testLease) }, 3},
+		"no state about the other":  {func(o *leadership) { delete(o.peers, 3) }, 2},
+		"no state about the member": {func(o *leadership) { delete(o.peers, 2) }, 0},
+	} {
+		o := leadershipOf("uuuuj")
+		c.change(o)
+		if got := o.workingLinks(2); got != c.of2 {
+			t.Errorf("%s: %d links work, want %d", name, got, c.of2)
+		}
+	}
+}
+
+// TestWithheldLeases: of two members of the view, the one with fewer working links gets no
+// lease, on a tie the junior. While one of them is being removed, nothing more happens.
+func TestWithheldLeases(t *testing.T) {
+	const none = 0
+	for name, c := range map[string]struct {
+		subject, reporter gossip.NodeID
+		change            func(o *leadership)
+		loser             gossip.NodeID
+	}{
+		"a tie":                     {2, 4, func(*leadership) {}, 4},
+		"a tie, reported by 2":      {4, 2, func(*leadership) {}, 4},
+		"fewer links of 2":          {2, 4, func(o *leadership) { o.reports(2, 4, 3) }, 2},
+		"fewer links of 2, by 2":    {4, 2, func(o *leadership) { o.reports(2, 4, 3) }, 2},
+		"fewer links of 4":          {2, 4, func(o *leadership) { o.reports(4, 2, 3) }, 4},
+		"one node":                  {2, 2, func(*leadership) {}, none},
+		"no member":                 {77, 2, func(*leadership) {}, none},
+		"reported by no member":     {2, 77, func(*leadership) {}, none},
+		"the subject is being left": {2, 4, func(o *leadership) { o.peers[2].leaseWithheldSince = 1 }, none},
+		"the reporter is":           {2, 4, func(o *leadership) { o.peers[4].leaseWithheldSince = 1 }, none},
+		"another is":                {2, 4, func(o *leadership) { o.peers[3].leaseWithheldSince = 1 }, 4},
+	} {
+		o := leadershipOf("uuuu")
+		c.change(o)
+		if r := o.withholdLease(c.subject, c.reporter); r != nil {
+			t.Errorf("%s: the leader resigns", name)
+		}
+		for id, p := range o.peers {
+			if got := p.leaseWithheldSince == o.now; got != (id == c.loser) {
+				t.Errorf("%s: the lease of %d is withheld: %v", name, uint64(id), got)
+			}
+		}
+	}
+	o := leadershipOf("uuuu")
+	o.reports(1, 2, 3)
+	if r := o.withholdLease(1, 2); r == nil || r.pause != 2*testLease+testRemove || o.peers[2].leaseWithheldSince != 0 {
+		t.Errorf("the leader has fewer links: %+v", r)
+	}
+}
+
+// TestAYieldIsForwardedToTheLeader: by a member that follows one.
+func TestAYieldIsForwardedToTheLeader(t *testing.T) {
+	w := cluster(t, 3)
+	var to []gossip.NodeID
+	w.sent = func(from, dest gossip.NodeID, m Message) {
+		if y, ok := m.(*YieldRequest); ok && y.Subject == 3 {
+			to = append(to, dest)
+		}
+	}
+	w.step(2, Yield{Subject: 3, Reporter: 2})
+	w.inject(3, 2, &YieldRequest{Subject: 3})
+	w.nodes[2].core.follower.leader = 0
+	w.step(2, Yield{Subject: 3, Reporter: 2})
+	w.add(9)
+	w.step(9, Yield{Subject: 3, Reporter: 2})
+	if !slices.Equal(to, []gossip.NodeID{1}) {
+		t.Errorf("forwards the yield to %v, want 1", to)
+	}
+}

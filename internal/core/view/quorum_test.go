@@ -2,6 +2,7 @@ package view
 
 import (
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"pgregory.net/rapid"
@@ -93,4 +94,132 @@ func TestPlainQuorumsMeet(t *testing.T) {
 			t.Fatalf("%s: a total quorum misses a living member of a plain one", word)
 		}
 	})
+}
+
+// quorumsOf returns the quorums of node 1, whose newest grant was requested now.
+func quorumsOf(word string) *quorums {
+	e := evidenceOf(1, word)
+	return &quorums{history: e.history, evidence: e, holder: &leaseHolder{history: e.history, grantedAt: e.now}}
+}
+
+// TestTheWindowOfProofs: the newest certain proof must have come less than a lease, less the
+// drift, after the newest grant was requested.
+func TestTheWindowOfProofs(t *testing.T) {
+	lease := testLease - time.Microsecond
+	for name, c := range map[string]struct {
+		change func(q *quorums)
+		want   bool
+	}{
+		"no proof":              {func(*quorums) {}, true},
+		"never granted a lease": {func(q *quorums) { q.holder.grantedAt = 0 }, false},
+		"a proof in time":       {func(q *quorums) { q.proveAt(2, lease-1, true) }, true},
+		"a proof too late":      {func(q *quorums) { q.proveAt(2, lease, true) }, false},
+		"one of two too late":   {func(q *quorums) { q.proveAt(2, lease, true); q.proveAt(3, 0, true) }, false},
+		"a weak one too late":   {func(q *quorums) { q.proveAt(2, lease, false) }, true},
+	} {
+		q := quorumsOf("uuu")
+		c.change(q)
+		if got := q.inWindow(); got != c.want {
+			t.Errorf("%s: in the window %v", name, got)
+		}
+	}
+}
+
+// proveAt records the proof of a death that came some time after the newest grant.
+func (q *quorums) proveAt(id gossip.NodeID, after time.Duration, certain bool) {
+	q.evidence.proofs[id] = &proof{at: q.holder.grantedAt.Add(after), certain: certain}
+}
+
+// TestTotalQuorumsAreAllowed: to a voter with full evidence whose policy lets its part survive.
+func TestTotalQuorumsAreAllowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(q *quorums)
+		want   bool
+	}{
+		"all others are dead":         {func(*quorums) {}, true},
+		"this node leaves":            {func(q *quorums) { q.holder.waived = true }, false},
+		"evidence within the quorum":  {func(q *quorums) { q.cfg.Evidence = gossip.EvidenceWithinQuorum }, false},
+		"a joiner":                    {func(q *quorums) { q.status = gossip.Joining }, false},
+		"a weak proof":                {func(q *quorums) { q.evidence.proofs[2].certain = false }, false},
+		"a denied proof":              {func(q *quorums) { q.evidence.deny([]gossip.NodeID{2}) }, false},
+		"outside the window":          {func(q *quorums) { q.holder.grantedAt = 0 }, false},
+		"the policy lets others live": {func(q *quorums) { q.cfg.Partition = gossip.StaticQuorum{N: 2} }, false},
+	} {
+		q := quorumsOf("uuu")
+		q.proveAt(2, 0, true)
+		q.proveAt(3, 0, true)
+		c.change(q)
+		if got := q.total(setOf(1)); got != c.want {
+			t.Errorf("%s: total quorum %v", name, got)
+		}
+	}
+}
+
+// TestTheWayOfANewLeader: what its promises uncovered decides how it begins.
+func TestTheWayOfANewLeader(t *testing.T) {
+	plainOf := setOf(1, 2, 3)
+	for name, c := range map[string]struct {
+		plain bool
+		in    has
+		next  []gossip.NodeID // the members that the uncovered attempt leaves out; nil if none was
+		dead  []gossip.NodeID
+		want  way
+	}{
+		"nothing was uncovered":                {true, plainOf, nil, nil, wayAfresh},
+		"a total quorum only":                  {false, setOf(1), nil, []gossip.NodeID{2, 3, 4, 5}, wayTakeOver},
+		"an attempt that can be committed":     {true, plainOf, []gossip.NodeID{5}, nil, wayCarry},
+		"one that the living can commit":       {true, plainOf, []gossip.NodeID{5}, []gossip.NodeID{4}, wayCarry},
+		"one that needs the dead, all answer":  {true, plainOf, []gossip.NodeID{1, 2}, []gossip.NodeID{4, 5}, wayTakeOver},
+		"one that needs the dead, not all do":  {true, setOf(1, 2), []gossip.NodeID{1, 2}, []gossip.NodeID{4, 5}, wayWait},
+		"one that needs the dead, we may not":  {true, plainOf, []gossip.NodeID{1, 2}, []gossip.NodeID{4, 5}, wayNone},
+		"the living are no quorum of our view": {true, plainOf, []gossip.NodeID{4, 5}, []gossip.NodeID{1, 4, 5}, wayTakeOver},
+	} {
+		q := quorumsOf("uuuuu")
+		for _, id := range c.dead {
+			q.proveAt(id, 0, true)
+		}
+		if c.want == wayNone {
+			q.holder.grantedAt = 0
+		}
+		var found *attempt
+		if c.next != nil {
+			found = &attempt{next: q.after(c.next...)}
+		}
+		if got := q.chooseWay(c.in, c.plain, found); got != c.want {
+			t.Errorf("%s: way %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestAnEmergencyViewIsCarriedByAll: of its members, by a total quorum of the view before.
+func TestAnEmergencyViewIsCarriedByAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		emergency bool
+		in        has
+		dead      bool
+		want      bool
+	}{
+		"both quorums":                {false, setOf(1, 2), false, true},
+		"all of an emergency view":    {true, setOf(1), true, true},
+		"all of another view":         {false, setOf(1), true, false},
+		"no proof of the others":      {true, setOf(1), false, false},
+		"not all of the view":         {true, setOf(2), true, false},
+		"a quorum of the former only": {false, setOf(2, 3), false, false},
+	} {
+		q := quorumsOf("uuu")
+		if c.dead {
+			q.proveAt(2, 0, true)
+			q.proveAt(3, 0, true)
+		}
+		next := q.after(2, 3)
+		if got := q.carriesStep(next, c.emergency, c.in); got != c.want {
+			t.Errorf("%s: carries %v", name, got)
+		}
+		if hopeless := q.hopeless(next, c.emergency, q.evidence.mayLive); hopeless != (c.dead && !c.emergency) {
+			t.Errorf("%s: hopeless %v", name, hopeless)
+		}
+	}
+	if allOf(&gossip.View{}, setOf()) || !allOf(viewOf("uj"), setOf(1, 2)) || allOf(viewOf("uj"), setOf(1)) {
+		t.Error("all of a view are its members, and there is one")
+	}
 }
