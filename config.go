@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding"
 )
 
 // Config holds the settings of a node. The zero Config is valid: a cluster of one, on a
@@ -199,6 +200,10 @@ type Config struct {
 	// codec, as between nodes, and any late use of a Context is detected. Under the race
 	// detector, Strict is always on. Default: false.
 	Strict bool
+	// Interceptors wrap the calls of all entity types on this node, outermost first: see
+	// sharding.Interceptor. Those of a type (sharding.Type.Interceptors) run within them.
+	// Default: none.
+	Interceptors []sharding.Interceptor
 	// Data holds the settings of the distributed data, by role. The key "" is the data of
 	// all members; AnyRole stands for each role that is not named. Default: in memory,
 	// never expiring. See DataConfig.

@@ -99,6 +99,9 @@ func New(cfg Config) (*Node, error) {
 		cfg: cfg, certificates: certificates, registry: new(sharding.Registry),
 		made: time.Now(), lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
 	}
+	if err := interceptAll(n.registry, cfg.Interceptors); err != nil {
+		return nil, err
+	}
 	n.roleData, n.data = map[string]*roleData{}, map[string]*ddata.Data{}
 	for _, role := range append([]string{""}, cfg.Roles...) {
 		n.roleData[role] = newRoleData(n, role)

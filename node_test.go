@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,5 +148,59 @@ func TestTwoNodesOneRegisterer(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	} else if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestInterceptorsOfANodeRunFirst checks the order of the interceptors of a node and of a type, for
+// a type, a singleton and a daemon.
+func TestInterceptorsOfANodeRunFirst(t *testing.T) {
+	ctx := deadline(t)
+	var order []string // asks wait for their handlers, so nothing runs concurrently
+	named := func(name string) []sharding.Interceptor {
+		return []sharding.Interceptor{{
+			Send: func(ctx context.Context, c *sharding.Call, next func(context.Context) error) error {
+				order = append(order, name+" sends")
+				return next(sharding.WithHeaders(ctx, map[string]string{name: c.Type}))
+			},
+			Handle: func(ctx *sharding.Context, _ *sharding.Call, next func(context.Context) error) error {
+				order = append(order, name+" handles "+ctx.Header("node")+ctx.Header("type"))
+				return next(ctx)
+			},
+		}}
+	}
+	node, err := peerage.New(peerage.Config{Interceptors: named("node")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	one := sharding.Func(func(*sharding.Context, string) (int, error) { return 1, nil })
+	typ, err := sharding.Register(node.Registry(), sharding.Type[string, int]{
+		Name: "t", Interceptors: named("type"), New: func(string) sharding.Entity[string, int] { return one },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	singleton, err := sharding.RegisterSingleton(node.Registry(), sharding.Singleton[string, int]{
+		Name: "s", Interceptors: named("type"), New: func() sharding.Entity[string, int] { return one },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon, err := sharding.RegisterDaemon(node.Registry(), sharding.Daemon[string, int]{
+		Name: "d", Workers: 1, Interceptors: named("type"), New: func(int, int) sharding.Entity[string, int] { return one },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(node.Start(ctx), node.WaitReady(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	for name, ref := range map[string]sharding.Ref[string, int]{"t": typ.Ref("x"), "s": singleton, "d": daemon.Worker(0)} {
+		order = nil
+		got, err := ref.Ask(ctx, "", sharding.Retry())
+		want := []string{"node sends", "type sends", "node handles " + name + name, "type handles " + name + name}
+		if got != 1 || err != nil || !slices.Equal(order, want) {
+			t.Errorf("%s: %d, %v, in the order %q, want %q", name, got, err, order, want)
+		}
 	}
 }

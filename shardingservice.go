@@ -34,6 +34,15 @@ type shardingService interface {
 	Running() []sharding.RunningHandler
 }
 
+// interceptAll sets the interceptors of all types of r.
+func interceptAll(r *sharding.Registry, all []sharding.Interceptor) error {
+	set, err := door.Open[func([]sharding.Interceptor)](r)
+	if err == nil {
+		set(all)
+	}
+	return err
+}
+
 // startSharding starts the service of the types of r.
 func startSharding(r *sharding.Registry, cfg placement.Config, o figures.ShardingObserver) (shardingService, error) {
 	start, err := door.Open[func(placement.Config, figures.ShardingObserver) (any, error)](r)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 // Context describes the message that a handler is handling. It is a context.Context: it
@@ -41,13 +43,17 @@ func newContext() (*Context, *activation.Context) {
 	return c, &c.in
 }
 
-// contextOf returns the Context of the handler that ctx belongs to, nil outside of
-// handlers.
-func contextOf(ctx context.Context) *activation.Context {
+// originOf returns the Context of the handler that ctx belongs to, and the headers of messages
+// that are sent with ctx. It fails with ErrHeaders.
+func originOf(ctx context.Context) (o endpoint.Origin, err error) {
 	if c, ok := ctx.(*Context); ok {
-		return &c.in
+		o.Handler = &c.in
+		return o, nil
 	}
-	return activation.From(ctx)
+	if o.Handler, o.Headers, err = activation.From(ctx); err != nil {
+		err = failure.Because(failure.Headers, err)
+	}
+	return o, err
 }
 
 // ID returns the entity's id.
@@ -67,6 +73,13 @@ func (c *Context) Token() Token { return Token(c.in.Token()) }
 // Sender returns the origin of the message; in OnStart, of the message that started the
 // entity. In OnTimer and OnStop, which have no message, it is this node, outside an entity.
 func (c *Context) Sender() Sender { return Sender(c.in.Sender()) }
+
+// Header returns the value of a header of the message, "" if there is none: see WithHeaders. In
+// OnStart, it is that of the message that started the entity.
+func (c *Context) Header(key string) string { return c.in.Header(key) }
+
+// Headers returns all headers of the message in a new map, nil if there are none.
+func (c *Context) Headers() map[string]string { return c.in.Headers() }
 
 // Self returns the entity as the origin of the messages that it sends.
 func (c *Context) Self() Sender { return Sender(c.in.Self()) }
@@ -123,5 +136,6 @@ func (c *Context) Done() <-chan struct{} { return c.in.Done() }
 // Err returns the reason for which Done was closed.
 func (c *Context) Err() error { return c.in.Err() }
 
-// Value returns values of package context and of runtime/pprof, and nil for all other keys.
+// Value returns values of package context and of runtime/pprof, and those that an Interceptor
+// has added. It returns nil for all other keys.
 func (c *Context) Value(key any) any { return c.in.Value(key) }

@@ -44,8 +44,9 @@ type Daemon[Req, Resp any] struct {
 	Strategy    Strategy
 	// MinMembers is the number of hosting nodes required before the first worker starts.
 	// Default: 1.
-	MinMembers int
-	Limits     Limits
+	MinMembers   int
+	Limits       Limits
+	Interceptors []Interceptor
 }
 
 // Validate returns an error that lists every invalid setting.
@@ -96,6 +97,7 @@ func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDa
 		ShardOf:  workerShard,
 		ReqCodec: d.ReqCodec, RespCodec: d.RespCodec, Control: d.Control,
 		Supervision: d.Supervision, StopTimeout: d.StopTimeout, MinMembers: d.MinMembers, Limits: d.Limits,
+		Interceptors: d.Interceptors,
 		// A type with New hosts; newWorker is called in its place.
 		New: func(string) Entity[Req, Resp] { return nil },
 	}

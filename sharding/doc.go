@@ -117,6 +117,7 @@
 //	ErrSelfAsk         ErrInvalid         the asked entity waits for this ask; use Tell, or reply first
 //	ErrNoDeadline      ErrInvalid         Ask with Retry and a ctx without a deadline; give ctx a deadline
 //	ErrContextEnded    ErrInvalid         a handler's Context was used after the handler returned; fix the handler: use another context there
+//	ErrHeaders         ErrInvalid         too many headers, or too large; send less in headers
 //	ErrStash           ErrInvalid         to a handler: no message that can be stashed; fix the handler
 //	ErrStashFull       ErrOverloaded      to a handler: Limits.Mailbox messages are stashed; reject the message
 //	ErrNoRole          ErrWrongNode       Place on a node without the type's role; call it on a node of the role

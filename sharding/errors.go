@@ -38,8 +38,10 @@ var (
 	ErrNoDeadline error = failure.NoDeadline
 	// ErrContextEnded: a handler's Context was used after the handler had returned.
 	ErrContextEnded error = failure.ContextEnded
-	ErrStash        error = failure.Stash
-	ErrStashFull    error = failure.StashFull
+	// ErrHeaders: the headers of a message are beyond a bound: see WithHeaders.
+	ErrHeaders   error = failure.Headers
+	ErrStash     error = failure.Stash
+	ErrStashFull error = failure.StashFull
 )
 
 // Code groups the errors of this package by what the caller can do about them. A Code is an

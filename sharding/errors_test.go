@@ -19,7 +19,7 @@ var allErrors = map[string]error{
 	"ErrSettings": ErrSettings, "ErrMailboxFull": ErrMailboxFull, "ErrBufferFull": ErrBufferFull,
 	"ErrNotReady": ErrNotReady, "ErrNoHome": ErrNoHome, "ErrPaused": ErrPaused, "ErrNodeStopping": ErrNodeStopping,
 	"ErrMoved": ErrMoved, "ErrNodeLost": ErrNodeLost, "ErrAbandoned": ErrAbandoned, "ErrPanicked": ErrPanicked,
-	"ErrRestore": ErrRestore, "ErrTimer": ErrTimer, "ErrContextEnded": ErrContextEnded, "ErrSelfAsk": ErrSelfAsk, "ErrNoDeadline": ErrNoDeadline, "ErrStash": ErrStash, "ErrStashFull": ErrStashFull,
+	"ErrRestore": ErrRestore, "ErrTimer": ErrTimer, "ErrContextEnded": ErrContextEnded, "ErrHeaders": ErrHeaders, "ErrSelfAsk": ErrSelfAsk, "ErrNoDeadline": ErrNoDeadline, "ErrStash": ErrStash, "ErrStashFull": ErrStashFull,
 	"ErrNoWorker": ErrNoWorker, "ErrNoShard": ErrNoShard, "ErrNoRole": ErrNoRole, "ErrNoAnswer": ErrNoAnswer,
 	"ErrWindowFull": ErrWindowFull, "ErrReliableClosed": ErrReliableClosed, "ErrUnconfirmed": ErrUnconfirmed,
 	"ErrResultLost": ErrResultLost, "ErrState": ErrState, "ErrNotKept": ErrNotKept,

@@ -7,15 +7,22 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/headers"
 )
 
 // FuzzHandleEntity gives a node frames of any bytes: it must not panic.
 func FuzzHandleEntity(f *testing.F) {
-	f.Add(append(frames.AppendReliable(nil, "nothing", 0, "a", nil), "x"...))
+	f.Add(append(frames.AppendReliable(nil, "nothing", 0, "a", nil, ""), "x"...))
 	f.Add(frames.AppendConfirm(nil, "nothing", &frames.Confirmation{Producer: 1, Seq: 1, Try: 1}))
 	f.Add([]byte{byte(frames.KindHello)})
 	f.Add(append(frames.AppendRequest(nil, "ear", 3, "e", 0, nil), 1, 2, 3))
-	f.Add(frames.AppendAsk(nil, "ear", 3, "e", 7, &activation.Sender{Type: "t", ID: "i"}, activation.ParseChain(make([]byte, 16)), 0))
+	f.Add(frames.AppendAsk(nil, "ear", 3, "e", 7, &activation.Sender{Type: "t", ID: "i"}, activation.ParseChain(make([]byte, 16)), "", 0))
+	h, err := headers.List("").With(map[string]string{"tenant": "7", "traceparent": "00-01-02-01"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(frames.AppendAsk(nil, "ear", 3, "e", 7, nil, nil, h, 0), 1, 2, 3))
+	f.Add(append(frames.AppendReliable(nil, "ear", 3, "e", &activation.Sender{Type: "t", ID: "i"}, h), 1, 2, 3))
 	f.Add(append(frames.AppendRequest(nil, "ear", 3, "e", 7, &activation.Sender{Type: "t", ID: "i"}), 1, 2, 3))
 	f.Add(frames.AppendReply(nil, "ear", 1<<32, frames.CodeOK))
 	f.Add(frames.AppendCancel(nil, "ear", 1<<32))

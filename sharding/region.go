@@ -13,6 +13,8 @@ import (
 type Region[Req, Resp any] struct {
 	typed *endpoint.Typed[*Context, Req, Resp]
 	reg   *registered
+	// sends wrap the calls that send, outermost first; nil means none.
+	sends []sendFunc
 }
 
 // Name returns the type's name.
@@ -26,7 +28,7 @@ func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return r.typed.Extract.
 // Ref returns the address of one entity. It is cheap, never fails, and is valid as long as
 // the Region. Tell and Ask reject an invalid id.
 func (r *Region[Req, Resp]) Ref(id string) Ref[Req, Resp] {
-	return Ref[Req, Resp]{typed: r.typed, to: r.typed.AddressOf(id)}
+	return Ref[Req, Resp]{region: r, to: r.typed.AddressOf(id)}
 }
 
 // Tell is Ref(id).Tell.
@@ -67,8 +69,8 @@ func (r *Region[Req, Resp]) SetEntityLimit(limit int) error {
 // Ref is the address of one entity. It is a small value: copy it freely. The zero Ref
 // cannot be used.
 type Ref[Req, Resp any] struct {
-	typed *endpoint.Typed[*Context, Req, Resp]
-	to    endpoint.Address
+	region *Region[Req, Resp]
+	to     endpoint.Address
 }
 
 // ID returns the entity's id.
@@ -90,7 +92,18 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.to.Shard }
 // each other wait for each other. So a Tell in a handler waits for room in a mailbox for at
 // most HandlerWait, then fails with ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
-	return inGroup(f.typed.Tell(ctx, contextOf(ctx), f.to, req))
+	if f.region.sends != nil {
+		return f.wrapCall(OpTell, req, false).runChain(ctx)
+	}
+	return f.tellDirectly(ctx, req)
+}
+
+func (f Ref[Req, Resp]) tellDirectly(ctx context.Context, req Req) error {
+	o, err := originOf(ctx)
+	if err == nil {
+		err = f.region.typed.Tell(ctx, o, f.to, req)
+	}
+	return inGroup(err)
 }
 
 // Ask sends req and waits for the response until ctx ends. The deadline and a cancellation
@@ -107,7 +120,19 @@ func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 // their deadlines, since a handler need not wait for its ask. This is logged, and counted
 // in Stats.MutualAsks. So give every Ask of a handler a deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
-	resp, err := f.typed.Ask(ctx, contextOf(ctx), f.to, req, retries(opts))
+	if f.region.sends != nil {
+		c := f.wrapCall(OpAsk, req, retries(opts))
+		err := c.runChain(ctx)
+		return c.resp, err
+	}
+	return f.askDirectly(ctx, req, retries(opts))
+}
+
+func (f Ref[Req, Resp]) askDirectly(ctx context.Context, req Req, retry bool) (resp Resp, err error) {
+	o, err := originOf(ctx)
+	if err == nil {
+		resp, err = f.region.typed.Ask(ctx, o, f.to, req, retry)
+	}
 	return resp, inGroup(err)
 }
 
@@ -117,8 +142,20 @@ func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Re
 func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 	var none Req
 	f.to.Start = true
-	_, err := f.typed.Ask(ctx, contextOf(ctx), f.to, none, retries(opts))
-	return inGroup(err)
+	if f.region.sends != nil {
+		return f.wrapCall(OpStart, none, retries(opts)).runChain(ctx)
+	}
+	_, err := f.askDirectly(ctx, none, retries(opts))
+	return err
+}
+
+// startRemembered is Start with Retry, for a remembered entity. No caller sends it, so it goes
+// through no interceptor.
+func (f Ref[Req, Resp]) startRemembered(ctx context.Context) error {
+	var none Req
+	f.to.Start = true
+	_, err := f.askDirectly(ctx, none, true)
+	return err
 }
 
 // AskOption changes the behaviour of one Ask.

@@ -38,12 +38,13 @@ type additions[Req, Resp any] struct {
 func newRegion[Req, Resp any](t Type[Req, Resp], with additions[Req, Resp]) *Region[Req, Resp] {
 	r := &Region[Req, Resp]{reg: &registered{place: t.placed(), reconciler: with.reconciler, remembers: t.Remember}}
 	spec := t.spec()
+	r.sends, spec.Around = sendChain(t.Interceptors), handleChain[Req, Resp](t.Interceptors)
 	if newEntity := with.newEntity; newEntity != nil {
 		spec.TryNew = func(id string) (activation.Entity[*Context, Req, Resp], error) { return newEntity(id) }
 	}
 	if t.Remember {
 		m := residency.NewRemembered(uint32(t.Shards), spec.Extract.Locate, func(ctx context.Context, id string) error {
-			return r.Ref(id).Start(ctx, Retry())
+			return r.Ref(id).startRemembered(ctx)
 		})
 		r.reg.reconciler, spec.Lived, spec.Crashed = m, m.Lived, m.Crashed
 	}

@@ -16,6 +16,22 @@ type Registry struct {
 	// now is the service that serves the types, nil while there is none.
 	now    *service
 	closed bool
+	// interceptors are those of the node, for all types.
+	interceptors []Interceptor
+}
+
+// intercept sets the interceptors of the node, before the first type is added.
+func (r *Registry) intercept(all []Interceptor) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.interceptors = slices.Clone(all)
+}
+
+// withOwn returns the interceptors of the node, then those of a type.
+func (r *Registry) withOwn(typ []Interceptor) []Interceptor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Concat(r.interceptors, typ)
 }
 
 // Close marks that no further service will serve the types. From now on, Tell and Ask fail
@@ -59,6 +75,7 @@ func addType[Req, Resp any](r *Registry, t Type[Req, Resp], with additions[Req, 
 		return nil, err
 	}
 	t.withDefaults()
+	t.Interceptors = r.withOwn(t.Interceptors)
 	region := newRegion(t, with)
 	if err := r.addRegistered(region.reg); err != nil {
 		return nil, err

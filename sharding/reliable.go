@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/internal/failure"
 )
 
@@ -109,7 +109,10 @@ func (c ReliableConfig[Req]) Validate() error {
 type Reliable[Req any] struct {
 	l *delivery.Producer
 	// encode makes a frame of a message.
-	encode func(ctx context.Context, in *activation.Context, id string, req Req) (ShardID, []byte, error)
+	encode func(ctx context.Context, in endpoint.Origin, id string, req Req) (ShardID, []byte, error)
+	// intercepted sends a message through the interceptors of the type; nil means that there
+	// are none.
+	intercepted func(ctx context.Context, id string, req Req, send func(context.Context) error) error
 }
 
 // Reliable returns a new producer, which the caller must close. It fails if cfg is invalid.
@@ -126,10 +129,14 @@ func (r *Region[Req, Resp]) Reliable(cfg ReliableConfig[Req]) (*Reliable[Req], e
 	if report != nil {
 		report = func(id string, req Req, err error) { cfg.OnConfirm(id, req, inGroup(err)) }
 	}
-	return &Reliable[Req]{
+	s := &Reliable[Req]{
 		l:      delivery.NewProducer(r.typed.Router, core, r.typed.ReliableReporter(report)),
 		encode: r.typed.EncodeReliable,
-	}, nil
+	}
+	if r.sends != nil {
+		s.intercepted = r.interceptSend
+	}
+	return s, nil
 }
 
 // newProducer returns a number that no other producer has.
@@ -148,12 +155,23 @@ func newProducer() reliable.Producer {
 // ctx ends, then fails with ErrWindowFull. The message is encoded before Send returns, and
 // may be changed afterwards.
 //
-// Send also fails with ErrBadID, ErrNoShard, ErrCodec, ErrTooLarge, ErrReliableClosed, with
+// Send also fails with ErrBadID, ErrNoShard, ErrHeaders, ErrCodec, ErrTooLarge, ErrReliableClosed, with
 // ErrNodeStopping if the Registry is closed, and with ctx's error if ctx had ended before.
 //
 // If ctx is the Context of a handler, the sender is that handler's entity.
 func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
-	shard, frame, err := s.encode(ctx, contextOf(ctx), id, req)
+	if s.intercepted != nil {
+		return s.intercepted(ctx, id, req, func(ctx context.Context) error { return s.sendNow(ctx, id, req) })
+	}
+	return s.sendNow(ctx, id, req)
+}
+
+func (s *Reliable[Req]) sendNow(ctx context.Context, id string, req Req) error {
+	o, err := originOf(ctx)
+	if err != nil {
+		return inGroup(err)
+	}
+	shard, frame, err := s.encode(ctx, o, id, req)
 	if err != nil {
 		return inGroup(err)
 	}

@@ -30,8 +30,9 @@ type Singleton[Req, Resp any] struct {
 	// State makes its state survive a crash of its node. Default: it does not.
 	State Replicated
 	// MinMembers is the number of hosting nodes required before it first starts. Default: 1.
-	MinMembers int
-	Limits     Limits
+	MinMembers   int
+	Limits       Limits
+	Interceptors []Interceptor
 }
 
 // singletonID is the id of the only entity of a singleton's type.
@@ -49,6 +50,7 @@ func RegisterSingleton[Req, Resp any](r *Registry, t Singleton[Req, Resp]) (Ref[
 		Name: t.Name, Role: t.Role, Shards: 1, Strategy: strategy.Senior{},
 		ReqCodec: t.ReqCodec, RespCodec: t.RespCodec, Control: t.Control,
 		Supervision: t.Supervision, StopTimeout: t.StopTimeout, State: t.State, MinMembers: t.MinMembers, Limits: t.Limits,
+		Interceptors: t.Interceptors,
 	}
 	if t.New != nil {
 		typ.New = func(string) Entity[Req, Resp] { return t.New() }

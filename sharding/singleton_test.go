@@ -235,7 +235,7 @@ func TestSingletonWithStateAndStopTimeout(t *testing.T) {
 		if got, err := refs[2].Ask(within(t, 10*time.Second), 1, Retry()); err != nil || got.Node != 2 || got.Count != 42 {
 			t.Errorf("after its node died: %+v, %v, want node 2 and a count of 42", got, err)
 		}
-		if got := refs[2].typed.StopTimeout; got != 2*time.Second {
+		if got := refs[2].region.typed.StopTimeout; got != 2*time.Second {
 			t.Errorf("its stop may take %v", got)
 		}
 	})

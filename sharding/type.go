@@ -193,6 +193,9 @@ type Type[Req, Resp any] struct {
 	State Replicated
 	// Limits bounds queues and sizes. Default: those of Limits.
 	Limits Limits
+	// Interceptors wrap the calls of this type on this node, outermost first, within those
+	// of peerage.Config. Default: none.
+	Interceptors []Interceptor
 
 	// Remember makes the home of a shard start all entities that lived there, without a
 	// message: after a move, a crash, and a cold start of the cluster. Starts are spread

@@ -30,6 +30,9 @@ type Config[C, Req, Resp any] struct {
 	// Control reports whether a message is a control message, which is handled before all
 	// ordinary ones; nil: there are none. It is called by senders and must be quick.
 	Control func(Req) bool
+	// Around, if set, is called in place of Entity.Handle, which it calls; op is the
+	// operation that has sent the request.
+	Around func(ctx C, op string, req Req, ent Entity[C, Req, Resp]) (Resp, error)
 	// Decode decodes the payload of Message.SetLate. If it fails, Undecoded is called in
 	// place of the handler, counts the message, and answers its asker. Both run in
 	// handlers' goroutines. Both may be nil if SetLate is never used.

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/failure"
+	"github.com/peerage-go/peerage/internal/headers"
 )
 
 // Token is the fencing token of one allocation of one shard: see protocol.Token.
@@ -35,9 +36,13 @@ type Context struct {
 	shard   *shardInfo
 	id      string
 	from    *Sender
+	headers headers.List
 	expires time.Time
 	lazy    lazyContext
-	self    atomic.Pointer[Sender]
+	// outer is the context with which an interceptor continued, nil for any other Context:
+	// see BeginWithin.
+	outer context.Context
+	self  atomic.Pointer[Sender]
 	// chain is the Chain of the ask that is being handled, asking the Chain of the asks
 	// made here.
 	chain  *Chain
@@ -98,6 +103,19 @@ func (c *Context) Sender() Sender {
 	return *c.from
 }
 
+// Header returns the value of a header of the message, "" if it has none of that key.
+func (c *Context) Header(key string) string {
+	c.mustInfo("Header")
+	value, _ := c.headers.Get(key)
+	return value
+}
+
+// Headers returns the headers of the message in a new map, nil if there are none.
+func (c *Context) Headers() map[string]string {
+	c.mustInfo("Headers")
+	return c.headers.Map()
+}
+
 // Self returns the identity with which this entity sends.
 func (c *Context) Self() Sender {
 	s := c.mustInfo("Self")
@@ -136,7 +154,7 @@ func (c *Context) Logger() *slog.Logger {
 
 // unbind makes c ready for another instance.
 func (c *Context) unbind() {
-	c.shard, c.id, c.from, c.chain, c.expires, c.leave = nil, "", nil, nil, time.Time{}, false
+	c.shard, c.id, c.from, c.headers, c.chain, c.expires, c.leave = nil, "", nil, "", nil, time.Time{}, false
 	c.message, c.stash, c.unstash, c.ends = false, false, false, false
 	if c.self.Load() != nil { // a load costs less
 		c.self.Store(nil)
@@ -229,7 +247,12 @@ func (l *lazyContext) lookUp(key any) any {
 }
 
 // Deadline returns the time at which the asker stops waiting.
-func (c *Context) Deadline() (time.Time, bool) { return c.expires, !c.expires.IsZero() }
+func (c *Context) Deadline() (time.Time, bool) {
+	if c.outer != nil {
+		return c.outer.Deadline()
+	}
+	return c.expires, !c.expires.IsZero()
+}
 
 // Done returns a channel that is closed at the deadline, when the instance is abandoned,
 // and when the call ends.
@@ -239,10 +262,14 @@ func (c *Context) Done() <-chan struct{} { return c.real().Done() }
 func (c *Context) Err() error { return c.real().Err() }
 
 func (c *Context) real() context.Context {
-	if s := c.info(); s != nil {
-		return c.lazy.getContext(s.base, c.expires)
+	s := c.info()
+	switch {
+	case s == nil:
+		return c.lazy.afterCall()
+	case c.outer != nil:
+		return c.outer
 	}
-	return c.lazy.afterCall()
+	return c.lazy.getContext(s.base, c.expires)
 }
 
 // Value returns the values of keys of package context, of this package, and of
@@ -250,6 +277,9 @@ func (c *Context) real() context.Context {
 func (c *Context) Value(key any) any {
 	if key == (selfKey{}) {
 		return c
+	}
+	if c.outer != nil {
+		return c.outer.Value(key)
 	}
 	if v := c.lazy.lookUp(key); v != nil || c.labels == nil {
 		return v
@@ -259,13 +289,69 @@ func (c *Context) Value(key any) any {
 
 type selfKey struct{}
 
-// From returns the Context of the handler to which ctx belongs, nil outside of handlers.
-func From(ctx context.Context) *Context {
-	if c, ok := ctx.(*Context); ok {
-		return c
+// From returns the Context of the handler to which ctx belongs, nil outside of handlers, and
+// the headers of messages that are sent with ctx. It fails if the headers are beyond a bound.
+func From(ctx context.Context) (*Context, headers.List, error) {
+	switch c := ctx.Value(selfKey{}).(type) {
+	case *Context:
+		return c, "", nil
+	case *withHeaders:
+		return c.handler, c.list, c.err
 	}
-	c, _ := ctx.Value(selfKey{}).(*Context)
-	return c
+	return nil, "", nil
+}
+
+// withHeaders is a context whose messages carry headers. It answers selfKey itself, so that
+// From finds the handler and the headers with one look-up.
+type withHeaders struct {
+	context.Context
+	handler *Context
+	list    headers.List
+	err     error
+}
+
+func (w *withHeaders) Value(key any) any {
+	if key == (selfKey{}) {
+		return w
+	}
+	return w.Context.Value(key)
+}
+
+// WithHeaders returns ctx with headers for messages that are sent with it: those of ctx and
+// more.
+func WithHeaders(ctx context.Context, more map[string]string) context.Context {
+	w := &withHeaders{Context: ctx}
+	if w.handler, w.list, w.err = From(ctx); w.err == nil {
+		w.list, w.err = w.list.With(more)
+	}
+	return w
+}
+
+// BeginWithin binds c, which is new, to the call of parent. Values, deadline and end of c are
+// those of outer, which derives from parent. So what an interceptor adds to its context reaches
+// the handler. It reports false if the call has returned.
+func BeginWithin(c, parent *Context, outer context.Context) bool {
+	c.shard, c.outer = parent.info(), outer
+	if c.shard == nil {
+		return false
+	}
+	c.id, c.from, c.headers, c.chain, c.expires = parent.id, parent.from, parent.headers, parent.chain, parent.expires
+	c.message = parent.message
+	return true
+}
+
+// EndWithin ends the use of c, and passes what its handler has ordered to parent.
+func EndWithin(c, parent *Context) {
+	if c.leave {
+		parent.leave = true
+	}
+	if c.stash {
+		parent.stash = true
+	}
+	if c.unstash {
+		parent.unstash = true
+	}
+	c.ended.Store(true)
 }
 
 // shardOps are the operations of its shard that a Context needs. Instances are named by

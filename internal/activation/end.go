@@ -26,7 +26,7 @@ func (r *runner[C, Req, Resp]) endInstance(travels bool) {
 		return
 	}
 	r.handleFlags(r.in.flags.Load() & flagWatched)
-	r.bindContext(nil, nil, r.endBy())
+	r.bindContext(nil, "", nil, r.endBy())
 	r.ctx.ends = true
 	defer r.releaseContext()
 	if keeps && travels {

@@ -45,7 +45,8 @@ func TestAContextAfterItsCall(t *testing.T) {
 					t.Errorf("strict %v: %s after the call: %v", strict, what, err)
 				}
 			}
-			if from, err := SenderOf(From(late)); from != nil || !errors.Is(err, failure.ContextEnded) {
+			self, _, _ := From(late)
+			if from, err := SenderOf(self); from != nil || !errors.Is(err, failure.ContextEnded) {
 				t.Errorf("strict %v: sends as %v, %v", strict, from, err)
 			}
 			<-late.Done()

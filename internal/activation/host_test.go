@@ -498,7 +498,7 @@ func TestContextsAreNotUsedAgainOnceDerivedFrom(t *testing.T) {
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				t.Errorf("context %d after its call: %v", i, ctx.Err())
 			}
-			if c := From(ctx); c == nil || c.shard.typ != "t" {
+			if c, _, _ := From(ctx); c == nil || c.shard.typ != "t" {
 				t.Errorf("context %d belongs to %+v", i, c)
 			}
 		}

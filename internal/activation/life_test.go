@@ -105,7 +105,8 @@ func TestContextsNameTheirEntity(t *testing.T) {
 		r := frails(t, func(f *frail) {
 			f.handle = func(ctx *Context, req int) (int, error) {
 				self := Sender{Node: 7, Type: "t", ID: f.id}
-				if from, err := SenderOf(From(ctx)); ctx.ID() != f.id || ctx.Self() != self || err != nil || *from != self {
+				c, _, _ := From(ctx)
+				if from, err := SenderOf(c); ctx.ID() != f.id || ctx.Self() != self || err != nil || *from != self {
 					t.Errorf("%s is named %s, and sends as %+v: %v", f.id, ctx.ID(), from, err)
 				}
 				if want := (Sender{Node: gossip.NodeID(7 + req), Type: []string{"", "other"}[req]}); ctx.Sender() != want {

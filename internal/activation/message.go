@@ -5,6 +5,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/headers"
 )
 
 // ReplyTo identifies the ask that an answer belongs to. The zero ReplyTo is a tell's.
@@ -35,6 +36,8 @@ type rareFields struct {
 	reliable *ReliableMark
 	// chain is an ask's, nil if it was made outside an entity.
 	chain *Chain
+	// headers are those that the sender attached.
+	headers headers.List
 	// late is the payload of a large request, decoded just before its handler runs. If
 	// nil, Req is set.
 	late []byte
@@ -59,6 +62,13 @@ func (m *Message[Req]) SetChain(c *Chain) {
 	}
 }
 
+// SetHeaders sets the headers, which may be empty.
+func (m *Message[Req]) SetHeaders(h headers.List) {
+	if h != "" {
+		m.needRare().headers = h
+	}
+}
+
 // SetLate leaves the decoding of a payload, which must not be nil, to the goroutine that runs
 // the handler.
 func (m *Message[Req]) SetLate(payload []byte) { m.needRare().late = payload }
@@ -77,6 +87,33 @@ func (m *Message[Req]) chain() *Chain {
 	return m.rare.chain
 }
 
+func (m *Message[Req]) headers() headers.List {
+	if m.rare == nil {
+		return ""
+	}
+	return m.rare.headers
+}
+
+// The operations that send a message, as the handler of the message sees them: see
+// sharding.Call.
+const (
+	OpTell  = "tell"
+	OpAsk   = "ask"
+	OpStart = "start"
+	OpSend  = "send"
+)
+
+// op returns the operation that has sent m, which is a request.
+func (m *Message[Req]) op() string {
+	switch {
+	case m.reliableMark() != nil:
+		return OpSend
+	case m.Reply.Call != 0:
+		return OpAsk
+	}
+	return OpTell
+}
+
 func (m *Message[Req]) timer() *timer {
 	if m.rare == nil {
 		return nil
@@ -84,8 +121,8 @@ func (m *Message[Req]) timer() *timer {
 	return m.rare.timer
 }
 
-// ForStart returns m as a message that only starts an instance: Req is not read. It is
-// answered with ErrStarted.
+// ForStart returns m, which has no other rare fields yet, as a message that only starts an
+// instance: Req is not read. It is answered with ErrStarted.
 func (m Message[Req]) ForStart() Message[Req] {
 	m.rare = &rareFields{timer: &timer{begins: true}}
 	return m

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/failure"
+	"github.com/peerage-go/peerage/internal/headers"
 )
 
 // runInstance handles the message in h.own, if there is one, and then the mailbox of one
@@ -24,9 +25,9 @@ func (s *Shard[C, Req, Resp]) runInstance(in *instance[C, Req, Resp], h *worker[
 }
 
 // bindContext binds the Context to a message.
-func (r *runner[C, Req, Resp]) bindContext(from *Sender, chain *Chain, expires time.Time) {
+func (r *runner[C, Req, Resp]) bindContext(from *Sender, h headers.List, chain *Chain, expires time.Time) {
 	r.ctx.shard, r.ctx.id = &r.shard.info, r.in.id
-	r.ctx.from, r.ctx.chain, r.ctx.expires = from, chain, expires
+	r.ctx.from, r.ctx.headers, r.ctx.chain, r.ctx.expires = from, h, chain, expires
 }
 
 // logger returns the Context's logger, also after the call.
@@ -261,7 +262,7 @@ func (r *runner[C, Req, Resp]) handleMessage(m *Message[Req]) {
 	if m.Expires != 0 {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
-	r.bindContext(m.From, m.chain(), expires)
+	r.bindContext(m.From, m.headers(), m.chain(), expires)
 	resp, err := r.timedCall(m)
 	if err == errLapsed {
 		r.releaseContext()
@@ -403,7 +404,11 @@ func (r *runner[C, Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 	switch {
 	case m.timer() == nil:
 		r.began, r.ctx.message = true, true
-		resp, err = r.in.ent.Handle(r.user, m.Req)
+		if around := r.shard.host.cfg.Around; around == nil {
+			resp, err = r.in.ent.Handle(r.user, m.Req)
+		} else {
+			resp, err = around(r.user, m.op(), m.Req, r.in.ent)
+		}
 		err = appError(err)
 	case m.timer().begins:
 		r.touched, err = true, ErrStarted

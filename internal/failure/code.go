@@ -46,6 +46,7 @@ const (
 	Timer
 	Stash
 	ContextEnded
+	Headers
 
 	codes
 )
@@ -109,6 +110,7 @@ var properties = [codes]struct {
 	Timer:          {Invalid, "sharding: timer was not set"},
 	Stash:          {Invalid, "sharding: no message to stash"},
 	ContextEnded:   {Invalid, "sharding: Context used after its Handle, OnStart, OnTimer or OnStop returned: read what is needed before, or start a context of one's own"},
+	Headers:        {Invalid, "sharding: headers too large"},
 }
 
 // Error returns the text of the code.

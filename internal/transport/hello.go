@@ -29,7 +29,8 @@ import (
 //	   origin of files; members compare ids of their SecretKeys; settings of types carry the
 //	   shapes of their messages; raw streams have checksums; pings give joining members the
 //	   secret of the cluster; states travel to a shard's next home, and to standbys, in
-//	   numbered chunks, to a next home with the term in which the shard stopped
+//	   numbered chunks, to a next home with the term in which the shard stopped; requests may
+//	   carry headers
 const wireVersion = 2
 
 // preludeBytes is the fixed start of a hello and of an answer: magic, version and

@@ -22,14 +22,14 @@ const (
 
 // Ask sends a request and waits for the response: see sharding.Ref.Ask. With retry, it repeats
 // the request after each failure that may pass.
-func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in *activation.Context, to Address, req Req, retry bool) (resp Resp, err error) {
+func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in Origin, to Address, req Req, retry bool) (resp Resp, err error) {
 	if err := t.checkAddress(ctx, in, &to); err != nil {
 		return resp, err
 	}
 	if _, bounded := ctx.Deadline(); retry && !bounded {
 		return resp, failure.NoDeadline
 	}
-	chain := activation.ChainOf(in)
+	chain := activation.ChainOf(in.Handler)
 	if chain.Waits(t.Name, to.ID) {
 		t.Counters.SelfAsks.Add(1)
 		return resp, fmt.Errorf("%w: %s %q", failure.SelfAsk, t.Name, to.ID)
@@ -66,7 +66,7 @@ func lastError(err, unknown error) error {
 	return &failure.Retried{Last: err, Unknown: unknown}
 }
 
-func (t *Typed[C, Req, Resp]) askObserved(ctx context.Context, in *activation.Context, to Address, req Req) (Resp, error) {
+func (t *Typed[C, Req, Resp]) askObserved(ctx context.Context, in Origin, to Address, req Req) (Resp, error) {
 	inc := t.Current.Load()
 	if inc == nil || inc.observer == nil {
 		return t.askOnce(ctx, in, to, req)
@@ -81,7 +81,7 @@ func (t *Typed[C, Req, Resp]) askObserved(ctx context.Context, in *activation.Co
 	return resp, err
 }
 
-func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in *activation.Context, to Address, req Req) (resp Resp, err error) {
+func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in Origin, to Address, req Req) (resp Resp, err error) {
 	var node gossip.NodeID
 	if s := t.locals[to.Shard].Load(); s != nil {
 		node = s.Node()

@@ -13,18 +13,18 @@ import (
 )
 
 // EncodeReliable returns the shard and the frame of a reliable message.
-func (t *Typed[C, Req, Resp]) EncodeReliable(ctx context.Context, in *activation.Context, id string, req Req) (strategy.ShardID, []byte, error) {
+func (t *Typed[C, Req, Resp]) EncodeReliable(ctx context.Context, in Origin, id string, req Req) (strategy.ShardID, []byte, error) {
 	to := t.AddressOf(id)
 	if err := t.checkAddress(ctx, in, &to); err != nil {
 		return 0, nil, err
 	}
-	from, err := activation.SenderOf(in)
+	from, err := activation.SenderOf(in.Handler)
 	if err != nil {
 		return 0, nil, err
 	}
 	buf := t.buffers.Get().(*[]byte)
 	defer t.buffers.Put(buf)
-	b, err := t.appendPayload(frames.AppendReliable((*buf)[:0], t.Name, to.Shard, id, from), req)
+	b, err := t.appendPayload(frames.AppendReliable((*buf)[:0], t.Name, to.Shard, id, from, in.Headers), req)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/delivery"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/failure"
+	"github.com/peerage-go/peerage/internal/headers"
 )
 
 // Requests arrive in blocks: all that one read of a connection returned. The requests of a
@@ -99,6 +100,9 @@ func (b *typedBatch[C, Req, Resp]) insertRequest(from gossip.NodeID, q *frames.R
 			t.rejectRequest(from, q, frames.CodeCodec, delivery.DropCodec, err.Error())
 			return true
 		}
+	}
+	if q.Headers != nil {
+		m.SetHeaders(headers.List(q.Headers))
 	}
 	if q.Reliable != nil {
 		stamp, _ := reliable.ParseStamp(q.Reliable) // parsed before

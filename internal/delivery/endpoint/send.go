@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/headers"
 	"github.com/peerage-go/peerage/sharding/strategy"
 	"github.com/zeebo/xxh3"
 )
@@ -29,9 +30,16 @@ func (e *Endpoint) AddressOf(id string) Address {
 	return Address{ID: id, Shard: e.Extract.ofHashed(id, hash), place: activation.PlaceOf(hash)}
 }
 
-// checkAddress returns the error of a call that must not begin. in is the Context of the
-// handler that ctx belongs to, nil outside of handlers, here and in all functions below.
-func (e *Endpoint) checkAddress(ctx context.Context, in *activation.Context, to *Address) error {
+// Origin is what messages of a call carry of its context: the Context of the handler that the
+// context belongs to, nil outside of handlers, and headers.
+type Origin struct {
+	Handler *activation.Context
+	Headers headers.List
+}
+
+// checkAddress returns the error of a call that must not begin. in is the origin of the call,
+// here and in all functions below.
+func (e *Endpoint) checkAddress(ctx context.Context, in Origin, to *Address) error {
 	switch {
 	case to.ID == "" || len(to.ID) > e.IDBytes:
 		return failure.BadID
@@ -40,7 +48,7 @@ func (e *Endpoint) checkAddress(ctx context.Context, in *activation.Context, to 
 	}
 	err := ctx.Err()
 	if err != nil {
-		if _, late := activation.SenderOf(in); late != nil {
+		if _, late := activation.SenderOf(in.Handler); late != nil {
 			return late
 		}
 	}
@@ -53,7 +61,7 @@ func NoShardFor(id string) error {
 }
 
 // Tell sends a request that is not answered: see sharding.Ref.Tell.
-func (t *Typed[C, Req, Resp]) Tell(ctx context.Context, in *activation.Context, to Address, req Req) error {
+func (t *Typed[C, Req, Resp]) Tell(ctx context.Context, in Origin, to Address, req Req) error {
 	if err := t.checkAddress(ctx, in, &to); err != nil {
 		return err
 	}
@@ -62,7 +70,7 @@ func (t *Typed[C, Req, Resp]) Tell(ctx context.Context, in *activation.Context, 
 
 // sendRequest takes a request to its shard, or its way there, waiting for room until ctx ends.
 // at is the node of the call in the table of calls.
-func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in *activation.Context, to Address, req Req, call uint64, at gossip.NodeID) error {
+func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in Origin, to Address, req Req, call uint64, at gossip.NodeID) error {
 	for {
 		if s := t.locals[to.Shard].Load(); s != nil {
 			if call != 0 && s.Node() != at && !t.Calls.Move(call, s.Node()) {
@@ -80,7 +88,7 @@ func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in *activation.Co
 
 // sendLocal passes a message to a shard of this node. It reports false if the shard no longer
 // accepts messages.
-func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in *activation.Context, s *activation.Shard[C, Req, Resp], to Address, req Req, call uint64) (done bool, err error) {
+func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in Origin, s *activation.Shard[C, Req, Resp], to Address, req Req, call uint64) (done bool, err error) {
 	m := activation.Message[Req]{Req: req}
 	if to.Start {
 		m = m.ForStart()
@@ -89,8 +97,9 @@ func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in *activation.Cont
 			return true, err
 		}
 	}
+	m.SetHeaders(in.Headers)
 	if call != 0 {
-		chain := activation.ChainOf(in)
+		chain := activation.ChainOf(in.Handler)
 		m.Reply = activation.ReplyTo{Node: s.Node(), Call: call}
 		m.SetChain(chain)
 		t.noteArrival(chain.Asker(), to.ID)
@@ -98,7 +107,7 @@ func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in *activation.Cont
 			m.Expires = max(deadline.Sub(t.epoch), 1)
 		}
 	}
-	if m.From, err = activation.SenderOf(in); err != nil {
+	if m.From, err = activation.SenderOf(in.Handler); err != nil {
 		return true, err
 	}
 	switch err := s.Deliver(to.ID, to.place, &m); err {
@@ -154,8 +163,8 @@ func isToItself(from *activation.Sender, typ, id string) bool {
 	return from != nil && from.ID == id && from.Type == typ
 }
 
-func (t *Typed[C, Req, Resp]) sendEncoded(ctx context.Context, in *activation.Context, to Address, req Req, call uint64) error {
-	from, err := activation.SenderOf(in)
+func (t *Typed[C, Req, Resp]) sendEncoded(ctx context.Context, in Origin, to Address, req Req, call uint64) error {
+	from, err := activation.SenderOf(in.Handler)
 	if err != nil {
 		return err
 	}
@@ -181,15 +190,15 @@ func (t *Typed[C, Req, Resp]) sendEncoded(ctx context.Context, in *activation.Co
 }
 
 // appendRequest appends the frame of a request.
-func (t *Typed[C, Req, Resp]) appendRequest(b []byte, in *activation.Context, from *activation.Sender, to Address, req Req, call uint64) ([]byte, error) {
+func (t *Typed[C, Req, Resp]) appendRequest(b []byte, in Origin, from *activation.Sender, to Address, req Req, call uint64) ([]byte, error) {
 	var chain *activation.Chain
 	if call != 0 {
-		chain = activation.ChainOf(in)
+		chain = activation.ChainOf(in.Handler)
 	}
 	if to.Start {
-		return frames.AppendAsk(b, t.Name, to.Shard, to.ID, call, from, chain, frames.FlagStart), nil
+		return frames.AppendAsk(b, t.Name, to.Shard, to.ID, call, from, chain, in.Headers, frames.FlagStart), nil
 	}
-	return t.appendPayload(frames.AppendAsk(b, t.Name, to.Shard, to.ID, call, from, chain, 0), req)
+	return t.appendPayload(frames.AppendAsk(b, t.Name, to.Shard, to.ID, call, from, chain, in.Headers, 0), req)
 }
 
 func (t *Typed[C, Req, Resp]) appendPayload(b []byte, req Req) ([]byte, error) {

@@ -23,10 +23,11 @@ type Spec[C, Req, Resp any] struct {
 	// codecs that need no copy; nil means that the codec decodes.
 	OwnRequest  func(payload []byte) Req
 	OwnResponse func(payload []byte) Resp
-	// New, TryNew, Control and Context are those of activation.Config.
+	// New, TryNew, Control, Around and Context are those of activation.Config.
 	New     func(id string) activation.Entity[C, Req, Resp]
 	TryNew  func(id string) (activation.Entity[C, Req, Resp], error)
 	Control func(Req) bool
+	Around  func(ctx C, op string, req Req, ent activation.Entity[C, Req, Resp]) (Resp, error)
 	Context func() (C, *activation.Context)
 }
 
@@ -108,7 +109,7 @@ func (t *Typed[C, Req, Resp]) openHost(inc *Incarnation) {
 		Type: t.Name, Node: inc.Self, Shards: t.Extract.Shards, Context: t.spec.Context,
 		New: t.spec.New, TryNew: t.spec.TryNew,
 		Alive: inc.leaseValid, Replies: &replies[C, Req, Resp]{t, inc}, Confirm: t.confirmer(inc),
-		Control: t.spec.Control, Supervision: t.Supervision,
+		Control: t.spec.Control, Around: t.spec.Around, Supervision: t.Supervision,
 		Passivation: t.Passivation, Limit: &t.limit, StopTimeout: t.StopTimeout,
 		Mailbox: t.Mailbox, IdleTimeout: t.IdleTimeout,
 		Keeper: inc.Keeper, Lived: t.Lived, Fell: t.Crashed,

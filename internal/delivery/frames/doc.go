@@ -5,8 +5,8 @@
 // first byte is the kind. Requests begin with a head of fixed size: shard, token, number and
 // remaining time are filled in when the request leaves, after all else was encoded:
 //
-//	tell       kind 1 | shard 4 | token 16 | number 8 | type | id | flags 1 | sender | payload
-//	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | flags 1 | sender | chain | payload
+//	tell       kind 1 | shard 4 | token 16 | number 8 | type | id | flags 1 | sender | headers | payload
+//	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | flags 1 | sender | chain | headers | payload
 //	reply      kind 1 | call 8 | type | code 1 | payload or text
 //	refused    kind 1 | token here 16 | the request's frame
 //	cancel     kind 1 | call 8 | type

@@ -8,6 +8,8 @@ import (
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/headers"
+	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/sharding/strategy"
 	"pgregory.net/rapid"
 )
@@ -49,6 +51,44 @@ func TestRequestsSurviveTheTrip(t *testing.T) {
 			t.Fatalf("refused: %v %+v %v", refused, q2, err)
 		}
 	})
+}
+
+// TestHeadersOfRequestsSurviveTheTrip checks requests with and without a sender, a chain, a call
+// and a stamp, and that those without headers have no byte more.
+func TestHeadersOfRequestsSurviveTheTrip(t *testing.T) {
+	h, err := headers.List("").With(map[string]string{"tenant": "7", "traceparent": "00-01-02-01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, chain := &activation.Sender{Type: "t", ID: "i"}, activation.ParseChain(make([]byte, 16))
+	for name, frame := range map[string]func(headers.List) []byte{
+		"tell":     func(h headers.List) []byte { return AppendAsk(nil, "typ", 3, "id", 0, nil, nil, h, 0) },
+		"ask":      func(h headers.List) []byte { return AppendAsk(nil, "typ", 3, "id", 9, from, nil, h, 0) },
+		"chain":    func(h headers.List) []byte { return AppendAsk(nil, "typ", 3, "id", 9, from, chain, h, 0) },
+		"start":    func(h headers.List) []byte { return AppendAsk(nil, "typ", 3, "id", 9, nil, nil, h, FlagStart) },
+		"reliable": func(h headers.List) []byte { return AppendReliable(nil, "typ", 3, "id", from, h) },
+	} {
+		q, err := ParseRequest(append(frame(h), "payload"...))
+		if err != nil || string(q.Headers) != string(h) || string(q.Payload) != "payload" {
+			t.Errorf("%s: %+v, %v", name, q, err)
+		}
+		if more := len(frame(h)) - len(frame("")); more != 1+len(h) {
+			t.Errorf("%s: headers of %d bytes cost %d", name, len(h), more)
+		}
+		if q, err := ParseRequest(append(frame(""), "payload"...)); err != nil || q.Headers != nil || string(q.Payload) != "payload" {
+			t.Errorf("%s without headers: %+v, %v", name, q, err)
+		}
+	}
+	for name, h := range map[string]headers.List{"no header": "", "half a header": "\x01a", "no order": "\x01b\x00\x01a\x00", "no key": "\x00\x01v"} {
+		frame := wire.AppendString(appendFlagged(nil, "typ", 3, "id", 9, nil, flagHeaders), string(h))
+		if _, err := ParseRequest(frame); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	huge := wire.AppendUvarint(appendFlagged(nil, "typ", 3, "id", 9, nil, flagHeaders), 1<<40)
+	if _, err := ParseRequest(huge); err == nil {
+		t.Error("headers of a terabyte are accepted")
+	}
 }
 
 func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
@@ -116,12 +156,12 @@ func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
 // TestReliableFramesSurviveTheTrip checks the two frames of reliable delivery.
 func TestReliableFramesSurviveTheTrip(t *testing.T) {
 	from := &activation.Sender{Type: "t", ID: "i"}
-	q, err := ParseRequest(append(AppendReliable(nil, "typ", 3, "id", from), "payload"...))
+	q, err := ParseRequest(append(AppendReliable(nil, "typ", 3, "id", from, ""), "payload"...))
 	if err != nil || q.Reliable == nil || string(q.Payload) != "payload" || string(q.FromID) != "i" || q.Shard != 3 {
 		t.Errorf("%+v, %v", q, err)
 	}
 	for _, cut := range [][]byte{
-		AppendReliable(nil, "typ", 3, "id", nil)[:40],
+		AppendReliable(nil, "typ", 3, "id", nil, "")[:40],
 		appendFlagged(nil, "typ", 3, "id", 9, nil, flagReliable),
 	} {
 		if _, err := ParseRequest(cut); err == nil {

@@ -5,12 +5,13 @@ import (
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/headers"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// A reliable message is a tell with flagReliable: its stamp stands between the sender and the
-// payload. Its home answers with
+// A reliable message is a tell with flagReliable: its stamp stands directly before the payload.
+// Its home answers with
 //
 //	confirm    kind 1 | shard 4 | producer 8 | seq 8 | try 4 | outcome 1 | code 1 | type | text
 //
@@ -46,8 +47,8 @@ var blankStamp = func() (b [reliable.StampBytes]byte) {
 }()
 
 // AppendReliable appends all of a reliable message but its payload.
-func AppendReliable(b []byte, typ string, shard strategy.ShardID, id string, from *activation.Sender) []byte {
-	b = appendFlagged(b, typ, shard, id, 0, from, flagReliable)
+func AppendReliable(b []byte, typ string, shard strategy.ShardID, id string, from *activation.Sender, h headers.List) []byte {
+	b = AppendAsk(b, typ, shard, id, 0, from, nil, h, flagReliable)
 	return append(b, blankStamp[:]...)
 }
 

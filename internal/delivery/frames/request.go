@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/headers"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -18,7 +19,9 @@ const (
 	flagReliable
 	// flagChain: behind the sender stand a count, and so many hashes of 8 bytes (activation.Chain).
 	flagChain
-	flagsKnown = flagSender | FlagStart | flagReliable | flagChain
+	// flagHeaders: behind the chain stand the headers, behind their length (headers.List).
+	flagHeaders
+	flagsKnown = flagSender | FlagStart | flagReliable | flagChain | flagHeaders
 )
 
 // AppendRequest appends all of a request but its payload. Stamp fills in the token and the
@@ -33,13 +36,24 @@ func AppendStart(b []byte, typ string, shard strategy.ShardID, id string, call u
 }
 
 // AppendAsk appends all of a request but its payload. Only an ask may have a chain. flags is
-// FlagStart or 0.
-func AppendAsk(b []byte, typ string, shard strategy.ShardID, id string, call uint64, from *activation.Sender, chain *activation.Chain, flags byte) []byte {
+// FlagStart, flagReliable or 0.
+func AppendAsk(b []byte, typ string, shard strategy.ShardID, id string, call uint64, from *activation.Sender, chain *activation.Chain, h headers.List, flags byte) []byte {
+	if h != "" {
+		flags |= flagHeaders
+	}
 	if chain.Len() == 0 {
-		return appendFlagged(b, typ, shard, id, call, from, flags)
+		return appendHeaders(appendFlagged(b, typ, shard, id, call, from, flags), h)
 	}
 	b = appendFlagged(b, typ, shard, id, call, from, flags|flagChain)
-	return chain.Append(append(b, byte(chain.Len())))
+	return appendHeaders(chain.Append(append(b, byte(chain.Len()))), h)
+}
+
+// appendHeaders appends the headers of a request, nothing if there are none.
+func appendHeaders(b []byte, h headers.List) []byte {
+	if h == "" {
+		return b
+	}
+	return wire.AppendString(b, string(h))
 }
 
 func appendFlagged(b []byte, typ string, shard strategy.ShardID, id string, call uint64, from *activation.Sender, flags byte) []byte {
@@ -91,6 +105,8 @@ type Request struct {
 	Start bool
 	// Chain holds the hashes of an ask's chain; nil means none.
 	Chain []byte
+	// Headers holds the headers, as a valid headers.List; nil means none.
+	Headers []byte
 	// Reliable is the stamp of a reliable message, nil for another message.
 	Reliable []byte
 }
@@ -164,6 +180,9 @@ func (q *Request) Parse(frame []byte) error {
 	if q.flags&flagChain != 0 && !q.cutChain() {
 		return ErrMalformed
 	}
+	if q.flags&flagHeaders != 0 && !q.cutHeaders() {
+		return ErrMalformed
+	}
 	if q.flags&flagReliable != 0 {
 		return q.cutStamp()
 	}
@@ -182,6 +201,12 @@ func (q *Request) cutChain() bool {
 	}
 	q.Chain, q.Payload = p[1:1+8*n], p[1+8*n:]
 	return true
+}
+
+// cutHeaders moves the headers from the payload to Headers.
+func (q *Request) cutHeaders() (ok bool) {
+	q.Headers, q.Payload, ok = cutString(q.Payload, headers.EncodedMax)
+	return ok && headers.Valid(q.Headers)
 }
 
 func readToken(b []byte) protocol.Token {
