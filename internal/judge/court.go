@@ -18,6 +18,8 @@ type court struct {
 	anyLost, halfOfCopies, halfOfNodes []span
 	// admitted counts, for each round, the handlers that its pause may have held back.
 	admitted map[int]int
+	// export collects the operations, nil if they are not wanted.
+	export *exporter
 	// met counts the counters that have a record.
 	met int
 	// promptly counts the answers before the first fault.

@@ -15,6 +15,9 @@ func (c *court) judgeRegister(records []record) {
 	if c.facts.onDisk() {
 		lost = nil
 	}
+	if c.export != nil {
+		c.export.addRegister(records, lost)
+	}
 	writes, ackedAt := []record(nil), map[uint64]int64{0: -1}
 	for _, r := range records {
 		if r.kind == wrote {

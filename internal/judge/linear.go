@@ -54,7 +54,10 @@ func (c *court) judgeLinear(h *counterHistory) {
 		if i == 0 {
 			least = 1
 		}
-		c.orderLife(p, life, least)
+		order := c.orderLife(p, life, least)
+		if c.export != nil && len(order) > 0 {
+			c.export.addCounter(order[0].entity, i, least-1, order)
+		}
 	}
 }
 

@@ -7,6 +7,12 @@
 // It prints a line for each promise, PASS, FAIL or UNKNOWN, and below it the records that break
 // it. If its verdicts differ from those in the report of the run, it prints that, too.
 //
+// It also writes the operations of counters and registers for checkers of other projects, in
+// place of verdicts:
+//
+//	go run ./internal/judge -export edn DIR              # for Elle
+//	go run ./internal/judge -export porcupine-json DIR   # for porcupine
+//
 // The exit code is 0 if all promises pass, 1 if one fails or if a verdict differs from that of
 // the run, and 2 if one is unknown, or if the files cannot be read.
 package main
@@ -30,17 +36,18 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("judge", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: go run ./internal/judge DIR")
+		fmt.Fprintln(stderr, "usage: go run ./internal/judge [-export edn|porcupine-json] DIR")
 		flags.PrintDefaults()
 	}
+	format := flags.String("export", "", "write the operations in this `format`, edn or porcupine-json, and print no verdicts")
 	if err := flags.Parse(args); err != nil {
 		return exitUnknown
 	}
-	if flags.NArg() != 1 {
+	if flags.NArg() != 1 || *format != "" && *format != formatEDN && *format != formatPorcupine {
 		flags.Usage()
 		return exitUnknown
 	}
-	code, err := judgeDirectory(stdout, flags.Arg(0))
+	code, err := judgeDirectory(stdout, flags.Arg(0), *format)
 	if err != nil {
 		fmt.Fprintln(stderr, "judge:", err)
 		return exitUnknown
@@ -48,8 +55,9 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// judgeDirectory judges the run whose histories are in a directory, and returns the exit code.
-func judgeDirectory(out io.Writer, dir string) (int, error) {
+// judgeDirectory judges the run whose histories are in a directory, and returns the exit code. A
+// format asks for its operations instead.
+func judgeDirectory(out io.Writer, dir, format string) (int, error) {
 	src, err := openDirectory(dir)
 	if err != nil {
 		return 0, err
@@ -59,8 +67,14 @@ func judgeDirectory(out io.Writer, dir string) (int, error) {
 		return 0, err
 	}
 	c := newCourt(f, src)
+	if format != "" {
+		c.export = &exporter{}
+	}
 	if err := c.judge(defaultLimits); err != nil {
 		return 0, err
+	}
+	if format != "" {
+		return exitPass, c.export.writeExport(out, format)
 	}
 	for _, p := range c.promises {
 		p.printPromise(out, f)

@@ -59,15 +59,22 @@ func (c *court) judgeOutsideCounter(records []record) {
 				begins = append(begins, r.start)
 			}
 		}
-		c.judgeAnswers(answers, begins, i == 0)
+		c.judgeAnswers(answers, begins, i)
 	}
 }
 
-// judgeAnswers judges the answers of a counter between two losses. If first is set, it began at 0.
-func (c *court) judgeAnswers(answers []record, begins []int64, first bool) {
+// judgeAnswers judges the answers of a counter in one of its lives. In the first one it began at 0.
+func (c *court) judgeAnswers(answers []record, begins []int64, life int) {
 	c.judgeReturns(answers)
 	slices.SortStableFunc(answers, func(a, b record) int { return cmp.Compare(a.value, b.value) })
 	slices.Sort(begins)
+	if c.export != nil && len(answers) > 0 {
+		from := uint64(0)
+		if life > 0 {
+			from = answers[0].value - 1
+		}
+		c.export.addAnswers(answers, begins, life, from)
+	}
 	// soonest[i] is when the first answer from the i-th count on had come: all lower counts had
 	// begun by then.
 	soonest := make([]int64, len(answers))
@@ -76,7 +83,7 @@ func (c *court) judgeAnswers(answers []record, begins []int64, first bool) {
 		soon = min(soon, answers[i].end)
 		soonest[i] = soon
 	}
-	last, known := uint64(0), first
+	last, known := uint64(0), life == 0
 	for i, a := range answers {
 		if i > 0 && a.value == answers[i-1].value {
 			c.of(countOnce).breakAt(a.end, "%s had the count of %s", c.describeRecord(a), c.describeRecord(answers[i-1]))
@@ -136,6 +143,9 @@ func (c *court) judgeOutsideRegister(records []record) {
 		if r.kind == wrote || r.kind == seen {
 			p.checked++
 		}
+	}
+	if c.export != nil {
+		c.export.addRegister(records, c.lostByService())
 	}
 	for i, in := range betweenLosses(c.lostByService()) {
 		c.judgeStays(p, staysOf(records, in), in.from, i == 0)
