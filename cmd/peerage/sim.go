@@ -31,11 +31,18 @@ same run.
 Ends with the first seed that fails: its failure is printed with the newest
 events, and the exit code is 1. --draw shows what happened.`
 
+// nodesMax and shardsMax are the largest numbers of hosts and shards that one can ask for.
+const (
+	nodesMax  = 200
+	shardsMax = 100_000
+)
+
 // simulation is a run of `peerage sim`: its settings, and what was played.
 type simulation struct {
 	seed    uint64
 	seeds   string
 	nodes   int
+	shards  int
 	workers int
 	verbose bool
 	draw    string
@@ -84,6 +91,7 @@ func (p *program) simCommand() *cobra.Command {
 	flags.Uint64Var(&s.seed, "seed", 1, "first seed")
 	flags.StringVar(&s.seeds, "seeds", "1", "`number` of seeds to play from --seed on, or a range of seeds: 1-20000")
 	flags.IntVar(&s.nodes, "nodes", 0, "number of hosts (0: the seed selects 1 to 7)")
+	flags.IntVar(&s.shards, "shards", 0, "number of shards of the first type (0: the seed selects 1 to 32)")
 	flags.IntVar(&s.workers, "parallel", runtime.NumCPU(), "number of seeds to play at the same time")
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print every event")
 	flags.StringVar(&s.draw, "draw", "", "`file` to draw the run in, as one page of HTML; of many seeds, the one that fails")
@@ -114,8 +122,8 @@ func (p *program) runSim(s *simulation) error {
 	if err := s.setSeeds(); err != nil {
 		return usageError(err)
 	}
-	if s.nodes < 0 || s.nodes > 26 || s.workers < 1 {
-		return usageError(errors.New("--nodes must be 0 to 26, --parallel at least 1"))
+	if s.nodes < 0 || s.nodes > nodesMax || s.shards < 0 || s.shards > shardsMax || s.workers < 1 {
+		return usageError(errors.New("--nodes must be 0 to 200, --shards 0 to 100000, --parallel at least 1"))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -146,7 +154,7 @@ func (s *simulation) count() uint64 { return s.last - s.first + 1 }
 
 // config returns the run of a seed.
 func (s *simulation) config(seed uint64) sim.Config {
-	return sim.Config{Seed: seed, Nodes: s.nodes}
+	return sim.Config{Seed: seed, Nodes: s.nodes, Shards: s.shards}
 }
 
 // playAll plays the seeds in order, several at the same time, until one fails or ctx ends. All
@@ -220,7 +228,7 @@ func (s *simulation) printOutcome(out io.Writer, took time.Duration) {
 	if r := s.failed; r != nil {
 		fmt.Fprintf(out, "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
 		fmt.Fprintf(out, "\nFAIL: seed %d of %d to %d; %d seeds played in %v.\n", r.Seed, s.first, s.last, s.played, took.Round(time.Millisecond))
-		fmt.Fprintf(out, "  peerage sim --seed %d%s --draw seed-%d.html   shows what happened\n", r.Seed, s.nodesFlag(), r.Seed)
+		fmt.Fprintf(out, "  peerage sim --seed %d%s --draw seed-%d.html   shows what happened\n", r.Seed, s.sizeFlags(), r.Seed)
 		return
 	}
 	fmt.Fprintf(out, "PASS: %d seeds, %v of virtual time in %v, %d rare states seen\n%s\n",
@@ -237,12 +245,15 @@ func (s *simulation) describeJudges() string {
 	return text
 }
 
-// nodesFlag is the flag that fixes the number of hosts, if it is fixed.
-func (s *simulation) nodesFlag() string {
-	if s.nodes == 0 {
-		return ""
+// sizeFlags are the flags that fix the numbers of hosts and shards, if they are fixed.
+func (s *simulation) sizeFlags() (flags string) {
+	if s.nodes > 0 {
+		flags += fmt.Sprintf(" --nodes %d", s.nodes)
 	}
-	return fmt.Sprintf(" --nodes %d", s.nodes)
+	if s.shards > 0 {
+		flags += fmt.Sprintf(" --shards %d", s.shards)
+	}
+	return flags
 }
 
 // newReport returns the JSON of a simulation.

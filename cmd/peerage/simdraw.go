@@ -24,7 +24,7 @@ func (s *simulation) drawRun(out io.Writer) error {
 		again := sim.Run(cfg)
 		r = &again
 	}
-	if err := savePage(s.draw, fmt.Sprintf("peerage sim --seed %d%s --draw %s", r.Seed, s.nodesFlag(), s.draw), r); err != nil {
+	if err := savePage(s.draw, fmt.Sprintf("peerage sim --seed %d%s --draw %s", r.Seed, s.sizeFlags(), s.draw), r); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Diagram: %s\n", s.draw)

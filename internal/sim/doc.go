@@ -1,7 +1,7 @@
 // Package sim runs whole clusters in one thread on virtual time: the view,
-// replication, coordinator, region, route and flow cores of 1 to 7 nodes, over a network,
-// clocks, crashes and a discovery that a seed decides. The same seed gives the same run to
-// the last event.
+// replication, coordinator, region, route and flow cores of 1 to 7 nodes, or as many as the
+// caller asks for, over a network, clocks, crashes and a discovery that a seed decides. The
+// same seed gives the same run to the last event.
 //
 // # What is real and what is modelled
 //

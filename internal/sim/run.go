@@ -15,8 +15,10 @@ import (
 type Config struct {
 	// Seed decides everything: configuration, schedule, faults.
 	Seed uint64
-	// Nodes fixes the number of hosts, at most 26; 0 lets the seed draw 1 to 7.
+	// Nodes fixes the number of hosts; 0 lets the seed draw 1 to 7.
 	Nodes int
+	// Shards fixes the number of shards of the first entity type; 0 lets the seed draw 1 to 32.
+	Shards int
 	// Trace, if set, gets one line per event.
 	Trace io.Writer
 	// Tail is how many of the newest lines a failure reports. It slows runs down, so
@@ -50,10 +52,13 @@ type Config struct {
 	aim seed.Aim
 }
 
+// largeNodes is the number of hosts of the runs of TestLargeClusters.
+const largeNodes = 40
+
 // options returns what cfg fixes of the configuration that the seed draws.
 func (cfg *Config) options() *seed.Options {
 	return &seed.Options{
-		Seed: cfg.Seed, Nodes: cfg.Nodes, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
+		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
 		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Aim: cfg.aim,
 	}
 }
@@ -152,6 +157,8 @@ func (cfg *Config) test() string {
 		return "TestDisks"
 	case cfg.rings:
 		return "TestRings"
+	case cfg.Nodes == largeNodes:
+		return "TestLargeClusters"
 	case cfg.weak:
 		return "TestWeakened"
 	case cfg.aim != seed.AimNone:

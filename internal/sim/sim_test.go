@@ -141,6 +141,37 @@ func TestWeakened(t *testing.T) {
 	special(t, Config{weak: true}, 7_000_000)
 }
 
+// TestLargeClusters plays runs with so many members that production sends views as differences.
+func TestLargeClusters(t *testing.T) {
+	cfg := Config{Nodes: largeNodes}
+	if replay(t, cfg) {
+		return
+	}
+	n := testsize.Runs(1, 2, 40)
+	if v, ok := envUint("PEERAGE_SEEDS"); ok {
+		n = int(v)
+	}
+	marks := campaign(t, cfg, first(8_000_000), n)
+	if marks[coverage.Packed.String()] == 0 {
+		t.Error("no view was sent as a difference")
+	}
+}
+
+// TestManyShards plays a run of nine hosts with thousands of shards, of which each host must reach
+// each one.
+func TestManyShards(t *testing.T) {
+	cfg := Config{Seed: 3, Nodes: 9, Shards: testsize.Runs(500, 2000, 10_000)}
+	began := time.Now()
+	r := Run(cfg)
+	if r.Failure != nil {
+		t.Fatal(r.Failure)
+	}
+	t.Logf("%d shards, %d events, %v of virtual time in %v", cfg.Shards, r.Events, r.Virtual, time.Since(began).Round(time.Millisecond))
+	if least := 9 * cfg.Shards; r.Delivered < least {
+		t.Errorf("%d frames were delivered; to reach each shard takes at least %d", r.Delivered, least)
+	}
+}
+
 // special plays n runs with a fault of their own. Together they must hit each of the marks
 // at least n/4 times.
 func special(t *testing.T, cfg Config, from uint64, seen ...coverage.Mark) {

@@ -164,7 +164,7 @@ func (w *world) describeProcesses() string {
 	for i := range w.hosts.all {
 		n, paths := w.hosts.all[i].node, w.net.Paths(i)
 		if n == nil {
-			fmt.Fprintf(&b, "  %c   -- down (power off: %v)  paths %v\n", 'a'+i, w.net.PoweredOff(i), paths)
+			fmt.Fprintf(&b, "  %-3s -- down (power off: %v)  paths %v\n", trace.Label(i, 0), w.net.PoweredOff(i), paths)
 			continue
 		}
 		lease := "no lease"

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -20,12 +19,12 @@ func (c *Core) Check() error {
 	if c.term.Generation() != c.view.Epoch.Generation() {
 		return fmt.Errorf("coordinator: term %v is of another generation than view %v", c.term, c.view.Epoch)
 	}
-	open := 0
+	open, inWrites := 0, c.writes.beingWritten()
 	for i := range c.table.shards {
 		if c.table.shards[i].phase.waits() {
 			open++
 		}
-		if err := c.checkShard(protocol.ShardID(i)); err != nil {
+		if err := c.checkShard(protocol.ShardID(i), inWrites); err != nil {
 			return err
 		}
 	}
@@ -45,7 +44,7 @@ func (c *Core) Check() error {
 	return nil
 }
 
-func (c *Core) checkShard(id protocol.ShardID) error {
+func (c *Core) checkShard(id protocol.ShardID, inWrites map[protocol.ShardToken]bool) error {
 	s := &c.table.shards[id]
 	fail := func(what string) error {
 		return fmt.Errorf("coordinator: shard %v in phase %v, home %v, token %v: %s", id, s.phase, s.home, s.token, what)
@@ -65,7 +64,7 @@ func (c *Core) checkShard(id protocol.ShardID) error {
 		return fail("preference of a shard that has a home")
 	case s.token.Term > c.term:
 		return fail("token is from the future")
-	case s.phase == writing && !c.writes.beingWritten(id, s.token):
+	case s.phase == writing && !inWrites[protocol.ShardToken{Shard: id, Token: s.token}]:
 		return fail("its record is in no write")
 	case !c.table.surveyed && s.phase > claimed:
 		return fail("acted upon before the census is through")
@@ -77,12 +76,22 @@ func (c *Core) checkShard(id protocol.ShardID) error {
 	return nil
 }
 
-func (w *writes) beingWritten(id protocol.ShardID, t protocol.Token) bool {
-	has := func(list []protocol.Record) bool {
-		return slices.ContainsFunc(list, func(r protocol.Record) bool { return r.Shard == id && r.Token == t })
+// beingWritten returns the allocations whose records are in a write.
+func (w *writes) beingWritten() map[protocol.ShardToken]bool {
+	in := map[protocol.ShardToken]bool{}
+	add := func(records []protocol.Record) {
+		for i := range records {
+			in[protocol.ShardToken{Shard: records[i].Shard, Token: records[i].Token}] = true
+		}
 	}
-	in := func(w Write) bool { return has(w.Records) }
-	return has(w.records) || slices.ContainsFunc(w.flying, in) || slices.ContainsFunc(w.unknown, in)
+	add(w.records)
+	for i := range w.flying {
+		add(w.flying[i].Records)
+	}
+	for i := range w.unknown {
+		add(w.unknown[i].Records)
+	}
+	return in
 }
 
 // Term returns the term in which office is held here, zero if it is not.

@@ -209,7 +209,7 @@ func (p *campaign) noteRound(b Ballot) {
 
 func (c *Core) onPromised(from gossip.NodeID, m *Promised) {
 	c.noteGeneration(m.Generation)
-	if m.Accepted.packed() {
+	if m.Accepted.Packed() {
 		whole := *m
 		if whole.Accepted = Whole(c.unpackView(m.Accepted)); whole.Accepted == nil {
 			return

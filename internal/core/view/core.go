@@ -59,7 +59,7 @@ func New(cfg Config, now clock.Instant) *Core {
 	}
 	c := &Core{
 		env:     env{cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now},
-		history: history{packFrom: packFrom, gone: map[gossip.NodeID]bool{}},
+		history: history{packFrom: cmp.Or(cfg.PackFrom, packFrom), gone: map[gossip.NodeID]bool{}},
 		silence: newSilence(cfg.Partition), follower: follower{leaderlessSince: now},
 		acceptor:  acceptor{attempts: map[gossip.Epoch]*attempt{}},
 		evidence:  evidence{proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}},

@@ -59,8 +59,22 @@ func (v *SentView) Header() *gossip.View {
 	return v.View
 }
 
-// packed reports whether the view must be unpacked before its members can be read.
-func (v *SentView) packed() bool { return v != nil && v.change != nil }
+// On returns the whole view, by the view that the sender of the message holds: a packed view is
+// a difference from it. On returns nil if it is a difference from another view.
+func (v *SentView) On(held *gossip.View) *gossip.View {
+	switch {
+	case v == nil:
+		return nil
+	case v.change == nil:
+		return v.View
+	case held == nil || held.Cluster != v.Cluster || held.Epoch != v.change.base || !continues(held, v.View):
+		return nil
+	}
+	return v.change.applyTo(v.View, held)
+}
+
+// Packed reports whether the view must be unpacked before its members can be read.
+func (v *SentView) Packed() bool { return v != nil && v.change != nil }
 
 // difference returns the change from base to v, nil if it is not a series of single
 // steps.

@@ -64,7 +64,7 @@ type history struct {
 	view *gossip.View
 	// before is the predecessor of view, if this node held it.
 	before *gossip.View
-	// packFrom is the constant packFrom; tests change it.
+	// packFrom is Config.PackFrom, or the constant packFrom; tests change it.
 	packFrom int
 	// joined and status are from this node's own entry in the newest view. Invariant:
 	// they never go back.

@@ -154,7 +154,7 @@ func TestDifferencesMakeTheView(t *testing.T) {
 		"itself": base,
 	} {
 		p := c.packView(v, base)
-		if !p.packed() {
+		if !p.Packed() {
 			t.Errorf("%s: not packed", name)
 		}
 		m, err := Decode(Append(nil, &Decided{View: p}))
@@ -166,11 +166,35 @@ func TestDifferencesMakeTheView(t *testing.T) {
 		}
 	}
 	swapped := next(func(v *gossip.View) { v.Members[0], v.Members[1] = v.Members[1], v.Members[0] })
-	if c.packView(swapped, base).packed() {
+	if c.packView(swapped, base).Packed() {
 		t.Error("another order is packed")
 	}
 	stranger := &SentView{View: &gossip.View{Cluster: 1, Epoch: base.Epoch + 1}, change: &change{base: base.Epoch, gone: []gossip.NodeID{99}}}
 	if c.unpackView(stranger) != nil {
 		t.Error("a difference that does not fit is applied")
+	}
+}
+
+// TestAPackedViewIsWholeOnItsBase: a holder of the base gets the members back, and a holder of
+// another view gets nothing.
+func TestAPackedViewIsWholeOnItsBase(t *testing.T) {
+	base := &gossip.View{Cluster: 1, Epoch: 7}
+	for id := gossip.NodeID(1); id <= 40; id++ {
+		base.Members = append(base.Members, gossip.Member{Node: gossip.Node{ID: id}, Joined: 1, Status: gossip.Up})
+	}
+	next := &gossip.View{Cluster: 1, Epoch: 8, Members: base.Members[1:]}
+	h := &history{packFrom: packFrom}
+	sent := h.packView(next, base)
+	if !sent.Packed() || len(sent.Members) > 0 {
+		t.Fatalf("a view of %d members is sent whole", len(next.Members))
+	}
+	if whole := sent.On(base); whole == nil || len(whole.Members) != 39 || whole.Member(1) != nil {
+		t.Errorf("on its base the view is %v", whole)
+	}
+	if whole := sent.On(next); whole != nil {
+		t.Errorf("on another view it is %v", whole)
+	}
+	if sent.On(nil) != nil || (*SentView)(nil).On(base) != nil || Whole(next).On(nil) != next {
+		t.Error("a view is unpacked without a base, or a whole one is not returned")
 	}
 }

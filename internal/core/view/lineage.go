@@ -187,7 +187,7 @@ func (l *lineage) onContested(from gossip.NodeID, m *Contested) (ends bool) {
 // showOthers sends the winning lineage's view to the members of this one, which may not
 // have met its nodes.
 func (l *lineage) showOthers(v *SentView) {
-	if !v.packed() {
+	if !v.Packed() {
 		l.evidence.toElectorate(&Decided{View: v})
 	}
 }
@@ -254,7 +254,7 @@ func (m *membership) accepts(self, from gossip.NodeID, msg *Contested) bool {
 // membership, at most one node per Ping.
 func (l *lineage) requestProof(from gossip.NodeID, v *SentView) {
 	m := &l.membership
-	if m.secret == ([2]uint64{}) || !l.status.Votes() || v.packed() || l.now.Before(m.asked.until) {
+	if m.secret == ([2]uint64{}) || !l.status.Votes() || v.Packed() || l.now.Before(m.asked.until) {
 		return
 	}
 	m.asked = lineageConflict{with: from, nonce: l.random(), until: l.now.Add(l.cfg.Ping), view: v}

@@ -132,7 +132,7 @@ const lineageNodesMax = membersMax
 // noteLineage records the members of another lineage that a member of ours has shown: they
 // may then contest our view themselves, even if that member has ended.
 func (l *lineage) noteLineage(by gossip.NodeID, v *SentView) {
-	if l.view.Member(by) == nil && !l.gone[by] || v.packed() {
+	if l.view.Member(by) == nil && !l.gone[by] || v.Packed() {
 		return
 	}
 	if l.nodes == nil || len(l.nodes)+len(v.Members) > lineageNodesMax {

@@ -75,7 +75,7 @@ func (x *truth) notePassed(n *simNode, before *gossip.View, out *Effects) {
 	alone := func(id gossip.NodeID) bool { return id == n.id }
 	for _, s := range out.Send {
 		p, is := s.Msg.(*Ping)
-		if !is || p.View == nil || p.View.packed() || before == nil || p.View.View == out.View || p.View.Cluster != before.Cluster {
+		if !is || p.View == nil || p.View.Packed() || before == nil || p.View.View == out.View || p.View.Cluster != before.Cluster {
 			continue
 		}
 		at := epochOf{p.View.Cluster, p.View.Epoch}

@@ -81,6 +81,8 @@ const (
 	WindowShrunk
 	Parked
 	Withdrawn
+	Packed
+	WholeAsked
 	// End is the number of marks.
 	End
 )
@@ -158,6 +160,8 @@ var names = [...]string{
 	SentAgain:      "refused message sent again",
 	WindowShrunk:   "idle window shrunk",
 	Parked:         "message waits for its mailbox",
+	Packed:         "view sent as a difference",
+	WholeAsked:     "whole view asked for",
 	Withdrawn:      "caller gave up waiting for room",
 	WordsKept:      "all durable words are there in the end",
 }

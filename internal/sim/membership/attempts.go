@@ -32,12 +32,12 @@ func newAttempts() attempts {
 }
 
 // recordProposal records a proposal, and returns its attempt. It reports whether that was recorded before.
-func (s *attempts) recordProposal(leader gossip.NodeID, m *view.Accept) (a *attempt, repeated bool) {
+func (s *attempts) recordProposal(leader gossip.NodeID, m *view.Accept, base, next *gossip.View) (a *attempt, repeated bool) {
 	key := attemptKey{m.Ping.Ballot, m.Base.Epoch}
 	if a := s.all[key]; a != nil {
 		return a, true
 	}
-	a = &attempt{base: m.Base.Header(), next: m.Next.Header(), leader: leader, acks: map[gossip.NodeID]bool{leader: true}}
+	a = &attempt{base: base, next: next, leader: leader, acks: map[gossip.NodeID]bool{leader: true}}
 	s.all[key] = a
 	s.byEpoch[m.Next.Epoch] = append(s.byEpoch[m.Next.Epoch], a)
 	return a, false

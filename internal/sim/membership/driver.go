@@ -59,7 +59,8 @@ type Driver struct {
 	// mail is the time before which the layers above see nothing newer.
 	mail virtual.Instant
 
-	view *gossip.View
+	// view is the newest, before the one that was held before it.
+	view, before *gossip.View
 	// former is the view that was held before view, of any cluster.
 	former    *gossip.View
 	lease     lease
@@ -76,7 +77,7 @@ func Start(j *Judge, p *process.Process, owner Owner, least uint32) *Driver {
 	cfg := view.Config{
 		Self: p.Node, Ping: s.Ping, Lease: s.Lease, RemoveAfter: s.RemoveAfter,
 		DriftPPM: s.DriftPPM, Evidence: s.Evidence, Partition: s.Policy, Seed: p.Run.Rand.Setup.Uint64(),
-		Authenticated: s.Apart, Least: least,
+		Authenticated: s.Apart, Least: least, PackFrom: s.PackFrom,
 	}
 	d.core = view.New(cfg, p.Now())
 	d.lease = lease{p: p, onTurn: func(valid bool) { d.Tell(func() { owner.LeaseTurned(valid) }) }}
@@ -146,8 +147,8 @@ func (d *Driver) stepCore(ev view.Event) {
 // Send sends a message of the view core.
 func (d *Driver) Send(s view.Send) {
 	p := d.p
-	if m, proposal := d.judge.onMessage(d, s.To, s.Msg); proposal {
-		d.owner.Proposed(m.Base.Header(), m.Next.Header())
+	if a := d.judge.onMessage(d, s.To, s.Msg); a != nil {
+		d.owner.Proposed(a.base, a.next)
 	}
 	p.Event("send", uint64(s.To), func() string { return p.Run.Names.Name(s.To) + " " + p.Run.Names.Message(s.Msg) })
 	if s.To == p.ID() {
@@ -177,7 +178,7 @@ func (d *Driver) PeerEvent(typ transport.PeerEventType, class transport.Class, i
 // setView takes a newer view.
 func (d *Driver) setView(v *gossip.View) {
 	p := d.p
-	d.view = v
+	d.before, d.view = d.view, v
 	p.Event("view", uint64(v.Epoch), func() string { return p.Run.Names.View(v) })
 	d.recordView(v)
 	d.owner.ViewHeld(v)

@@ -96,6 +96,8 @@ func (j *Judge) onTrace(d *Driver, t *view.TraceEvent) {
 		r.Fail("core", "%s: the view core drives in circles", d.p.Label)
 	case "carries":
 		r.Hit(coverage.Carried)
+	case "asks for the whole view":
+		r.Hit(coverage.WholeAsked)
 	case "left out":
 		switch q := j.drivers[t.Subject]; {
 		case q == nil:
@@ -113,35 +115,59 @@ func (j *Judge) onTrace(d *Driver, t *view.TraceEvent) {
 	})
 }
 
-// onMessage records a message of the view protocol. It returns the proposal if it is the first
-// that the network carries of it.
-func (j *Judge) onMessage(from *Driver, to gossip.NodeID, msg view.Message) (m *view.Accept, proposal bool) {
+// onMessage records a message of the view protocol. It returns the attempt of a proposal if the
+// message is the first that the network carries of it, else nil.
+func (j *Judge) onMessage(from *Driver, to gossip.NodeID, msg view.Message) (proposed *attempt) {
 	switch m := msg.(type) {
 	case *view.Accept:
-		proposal = j.onAccept(from, m)
+		proposed = j.onAccept(from, m)
 		j.checkGrant(from, to, &m.Ping)
-		return m, proposal
+		return proposed
 	case *view.Pong:
 		j.attempts.onPong(from.p.ID(), m)
 	case *view.Ping:
 		j.checkGrant(from, to, m)
 	}
-	return nil, false
+	return nil
 }
 
-func (j *Judge) onAccept(from *Driver, m *view.Accept) (proposal bool) {
-	a, repeated := j.attempts.recordProposal(from.p.ID(), m)
+// onAccept records a proposal, and returns its attempt unless it was recorded before.
+func (j *Judge) onAccept(from *Driver, m *view.Accept) *attempt {
+	base, next := j.unpackView(from, m.Base), j.unpackView(from, m.Next)
+	if base == nil || next == nil {
+		j.run.Fail("S6", "%s packs a proposal of epoch %v on a view that it does not hold", from.p.Label, m.Next.Epoch)
+	}
+	if m.Next.Packed() {
+		j.run.Hit(coverage.Packed)
+	}
+	a, repeated := j.attempts.recordProposal(from.p.ID(), m, base, next)
 	if repeated {
-		if !invariant.SameView(a.next, m.Next.Header()) {
+		if !invariant.SameView(a.next, next) {
 			j.run.Fail("S6", "%s proposes two views of epoch %v under one ballot", from.p.Label, m.Next.Epoch)
 		}
-		return false
+		return nil
 	}
 	from.p.Event("proposes", uint64(m.Next.Epoch), func() string {
 		return j.run.Names.View(a.base) + " -> " + j.run.Names.View(a.next)
 	})
 	j.checkGeneration(from, a)
-	return true
+	return a
+}
+
+// unpackView returns a whole view that a process sends: a difference from the view that it holds, or
+// from one that it held before the step under way.
+func (j *Judge) unpackView(from *Driver, sent *view.SentView) *gossip.View {
+	for _, held := range []*gossip.View{from.view, from.before} {
+		if v := sent.On(held); v != nil {
+			return v
+		}
+	}
+	for _, a := range j.attempts.byEpoch[sent.Epoch-1] {
+		if v := sent.On(a.next); v != nil && a.leader == from.p.ID() {
+			return v
+		}
+	}
+	return nil
 }
 
 // checkGeneration checks that a takeover opens a generation above every one that

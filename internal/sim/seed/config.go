@@ -11,8 +11,8 @@ import (
 // Options are what the caller of a run fixes, before the seed draws the rest.
 type Options struct {
 	Seed uint64
-	// Nodes is the number of hosts, 0 if the seed draws it.
-	Nodes int
+	// Nodes is the number of hosts, 0 if the seed draws it, and Shards that of the first type.
+	Nodes, Shards int
 	// Narrow leaves out stamps' clocks that jump, clusters that meet, failing disks, damaged
 	// frames, blocked handlers and rings, unless one of them is asked for below.
 	Narrow bool
@@ -34,6 +34,9 @@ type Options struct {
 type Config struct {
 	Nodes    int
 	Duration time.Duration
+	// PackFrom is the number of members from which views are sent as differences, 0 for that of
+	// production.
+	PackFrom int
 
 	Ping, Lease, RemoveAfter time.Duration
 	DriftPPM                 int

@@ -39,6 +39,11 @@ func Draw(cfg *Options) Config {
 	s.DriftBeyond = s.DriftBeyond && r.Chance(10)
 	s.Reject = s.Reject && r.Chance(40)
 	s.DropPercent, s.DupPercent, s.LatePercent = r.IntN(12), r.IntN(10), r.IntN(10)
+	if s.Nodes > lossyMax {
+		// A candidate asks each voter once, so where a quorum is all that lives, the loss of any
+		// answer fails it. Connections, which clusters of this size have, lose none.
+		s.DropPercent = s.DropPercent * lossyMax / s.Nodes
+	}
 	s.Late = r.Duration(10*time.Millisecond, 4*time.Second)
 	s.Spike = r.Duration(time.Millisecond, 400*time.Millisecond)
 	s.LatencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.IntN(3)]
@@ -64,11 +69,15 @@ func Draw(cfg *Options) Config {
 	s.drawRings(virtual.NewRand(cfg.Seed, 46), cfg)
 	s.drawClocks(virtual.NewRand(cfg.Seed, 48), cfg)
 	s.drawRoom(virtual.NewRand(cfg.Seed, 52))
+	s.drawSizes(virtual.NewRand(cfg.Seed, 57), cfg)
 	if cfg.Weak {
 		s.drawWeak(virtual.NewRand(cfg.Seed, 54))
 	}
 	return s
 }
+
+// lossyMax is the number of hosts up to which datagrams may be lost at any rate drawn.
+const lossyMax = 9
 
 // drawEvidence draws how good proofs of death are. A network that rejects gives weak
 // ones, under which every check holds; only a host that rejects in its own name, with
@@ -78,6 +87,17 @@ func (s *Config) drawEvidence(r *virtual.Rand) {
 	s.Plaintext = r.Chance(30)
 	s.Forged = s.Reject && r.Chance(20)
 	s.WrongEvidence = s.Forged && s.Evidence == gossip.EvidenceFull
+}
+
+// drawSizes draws from how many members on views are sent as differences, and takes the number
+// of shards that the caller fixes.
+func (s *Config) drawSizes(r *virtual.Rand, cfg *Options) {
+	if !cfg.Narrow && r.Chance(25) {
+		s.PackFrom = r.Between(2, 4)
+	}
+	if cfg.Shards > 0 {
+		s.Types[0].Shards, s.Types[0].Entities = cfg.Shards, cfg.Shards
+	}
 }
 
 // drawWeak draws a setting that voids some guarantees, and what brings it to bear.
@@ -160,7 +180,7 @@ func (s *Config) drawMore(r *virtual.Rand, a Aim) {
 	}
 	if r.Chance(30) {
 		for i := range s.Types {
-			s.Types[i].Proxies = r.IntN(1 << s.Nodes)
+			s.Types[i].Proxies = r.IntN(1 << min(s.Nodes, bitsMax))
 		}
 	}
 }
@@ -219,13 +239,16 @@ func (s *Config) drawApart(r *virtual.Rand, cfg *Options) {
 	}
 }
 
+// bitsMax is how many hosts a set of bits holds: hosts beyond it are in no such set.
+const bitsMax = 62
+
 // drawDeclines draws which processes decline, beside the proxies.
 func (s *Config) drawDeclines(r *virtual.Rand) {
 	s.Refusals = []int{0, 0, 25, 60}[r.IntN(4)]
 	for i := range s.Types {
 		if r.Chance(30) {
-			s.Types[i].Absent = r.IntN(1 << s.Nodes)
-			s.Types[i].Late = s.Types[i].Absent & r.IntN(1<<s.Nodes)
+			s.Types[i].Absent = r.IntN(1 << min(s.Nodes, bitsMax))
+			s.Types[i].Late = s.Types[i].Absent & r.IntN(1<<min(s.Nodes, bitsMax))
 		}
 	}
 }

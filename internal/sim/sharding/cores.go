@@ -43,6 +43,8 @@ type cores struct {
 	local []protocol.Message
 	// inbox is the time before which the shell's goroutine sees nothing newer.
 	inbox virtual.Instant
+	// steps counts those of the cores.
+	steps int
 }
 
 // stopTimeout is the time that an owner has to stop a shard.
@@ -147,9 +149,7 @@ func (c *cores) stepRegion(ev region.Event) {
 	}
 	c.region.Step(m.p.Now(), ev, &c.regFx)
 	c.checkTerm(ev, floor)
-	if err := c.region.Check(); err != nil {
-		m.run.Fail("core", "%s: %v", m.p.Label, err)
-	}
+	c.checkCore(c.region.Check)
 	for _, t := range c.regFx.Trace {
 		c.trace(t.Kind, t.Shard, t.HasShard, t.Node, t.Token, t.Detail)
 	}
@@ -166,15 +166,27 @@ func (c *cores) stepRegion(ev region.Event) {
 	c.regFx.Reset()
 }
 
+// checkedShards is the number of shards up to which the cores are checked after each step. A
+// check reads all shards, so with more of them it follows only some of the steps.
+const checkedShards = 64
+
+// checkCore has a core check its state.
+func (c *cores) checkCore(check func() error) {
+	if c.steps++; c.steps%(1+c.m.spec.Shards/checkedShards) != 0 {
+		return
+	}
+	if err := check(); err != nil {
+		c.m.run.Fail("core", "%s: %v", c.m.p.Label, err)
+	}
+}
+
 func (c *cores) stepCoordinator(ev coordinator.Event) {
 	if c.coord == nil {
 		return
 	}
 	m := c.m
 	c.coord.Step(m.p.Now(), ev, &c.cooFx)
-	if err := c.coord.Check(); err != nil {
-		m.run.Fail("core", "%s: %v", m.p.Label, err)
-	}
+	c.checkCore(c.coord.Check)
 	for _, t := range c.cooFx.Trace {
 		c.trace(t.Kind, t.Shard, t.HasShard, t.Node, t.Token, t.Detail)
 	}

@@ -30,7 +30,7 @@ func (v *Invariants) CheckLiveness(q map[int]bool) {
 			next = r.Now().Add(probeEvery)
 			v.probe(q)
 		}
-		return v.describeUnserved(q) == ""
+		return v.isServed(q)
 	}) {
 		r.Fail("L6", "not every shard is served %v after the cluster was whole: %s", servedBound, v.describeUnserved(q))
 	}
@@ -73,6 +73,26 @@ func (v *Invariants) probe(q map[int]bool) {
 	}
 }
 
+// isServed reports whether all hosts in q run, and each has had an answer of every shard.
+func (v *Invariants) isServed(q map[int]bool) bool {
+	for slot, n := range v.nodes {
+		if q[slot] && n == nil {
+			return false
+		}
+	}
+	for _, m := range v.modelsOn(q) {
+		if v.mustReach(m, q) && len(m.senders.probed) < min(m.spec.Shards, m.spec.Entities) {
+			return false
+		}
+	}
+	return true
+}
+
+// mustReach reports whether a model must reach the shards of its type on the hosts in q.
+func (v *Invariants) mustReach(m *Model, q map[int]bool) bool {
+	return v.canHost(q, m.spec) && v.run.Config.Runs(m.p.Slot, m.spec)
+}
+
 // describeUnserved describes the shards and hosts in q that do not serve, "" if all do.
 func (v *Invariants) describeUnserved(q map[int]bool) string {
 	var b strings.Builder
@@ -83,9 +103,12 @@ func (v *Invariants) describeUnserved(q map[int]bool) string {
 	}
 	names := &v.run.Names
 	for _, m := range v.modelsOn(q) {
+		if !v.mustReach(m, q) {
+			continue
+		}
 		for s := range min(m.spec.Shards, m.spec.Entities) {
 			shard := protocol.ShardID(s)
-			if !v.canHost(q, m.spec) || m.senders.probed[shard] || !v.run.Config.Runs(m.p.Slot, m.spec) {
+			if m.senders.probed[shard] {
 				continue
 			}
 			home, state, held := m.path.Describe(shard)

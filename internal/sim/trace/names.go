@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -10,12 +11,17 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
-// Label names a slot and the count of its lives: a, b1, c2.
+// Label names a slot and the count of its lives: a, b1, c2, and from the 27th slot on aa, ab3.
 func Label(slot, life int) string {
-	if life == 0 {
-		return string(rune('a' + slot))
+	name := string(rune('a' + slot%26))
+	for slot >= 26 {
+		slot = slot/26 - 1
+		name = string(rune('a'+slot%26)) + name
 	}
-	return fmt.Sprintf("%c%d", rune('a'+slot), life)
+	if life == 0 {
+		return name
+	}
+	return name + strconv.Itoa(life)
 }
 
 // Slot returns the slot that a label names, -1 if the label is empty.

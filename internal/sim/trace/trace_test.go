@@ -64,3 +64,13 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelsOfManySlots(t *testing.T) {
+	seen := map[string]bool{}
+	for slot := range 1000 {
+		seen[Label(slot, 0)] = true
+	}
+	if len(seen) != 1000 || Label(25, 0) != "z" || Label(26, 0) != "aa" || Label(53, 3) != "bb3" {
+		t.Errorf("%d of 1000 labels differ; %s %s %s", len(seen), Label(25, 0), Label(26, 0), Label(53, 3))
+	}
+}
