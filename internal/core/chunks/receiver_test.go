@@ -102,3 +102,31 @@ func FuzzReceiver(f *testing.F) {
 		}
 	})
 }
+
+// Numbers are accepted one by one.
+func TestNumbersAreAcceptedInOrder(t *testing.T) {
+	var o Order
+	for _, c := range []struct {
+		number   uint64
+		accepted bool
+	}{{1, false}, {0, true}, {0, false}, {2, false}, {1, true}} {
+		if got := o.AcceptNumber(c.number); got != c.accepted {
+			t.Errorf("number %d: accepted %v", c.number, got)
+		}
+	}
+	if o.Next() != 2 {
+		t.Errorf("expects %d", o.Next())
+	}
+}
+
+// Nothing follows the final chunk.
+func TestNothingFollowsTheFinalChunk(t *testing.T) {
+	var r Receiver
+	same := func(before Sum) Sum { return before }
+	if got := r.Accept(Head{Total: 10, Last: true}, 4, same); got != Accepted || !r.IsComplete() {
+		t.Fatalf("the final chunk: %v", got)
+	}
+	if got := r.Accept(Head{Number: 1, Total: 10}, 4, same); got != Repeated || r.Bytes() != 4 || r.Next() != 1 {
+		t.Errorf("a chunk behind it: %v, %d bytes, expects %d", got, r.Bytes(), r.Next())
+	}
+}

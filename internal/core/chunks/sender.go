@@ -35,7 +35,7 @@ type Sender[T any] struct {
 	misses   int
 	// deadline is clock.Never while no acknowledgement is due.
 	deadline clock.Instant
-	// paused is set by Restart: nothing is sent before the deadline.
+	// paused is set by Restart: nothing is added before the deadline.
 	paused bool
 }
 
@@ -61,7 +61,7 @@ func (s *Sender[T]) Add(chunk T) {
 // Next returns the next chunk to send, with its number. ok is false if the Sender waits for a
 // chunk, an acknowledgement or its deadline.
 func (s *Sender[T]) Next(now clock.Instant) (number uint64, chunk T, ok bool) {
-	if s.paused || s.next == s.first+uint64(len(s.unacked)) {
+	if s.next == s.first+uint64(len(s.unacked)) {
 		return 0, chunk, false
 	}
 	number, chunk = s.next, s.unacked[s.next-s.first]

@@ -161,3 +161,51 @@ func TestRetriesBackOff(t *testing.T) {
 		now = r.At()
 	}
 }
+
+// A gap is seen in an acknowledgement that repeats, while more than one chunk is in flight: of one
+// alone, it is a copy. Another gap is repaired, too, and no repair counts as progress.
+func TestAGapNeedsAChunkBehindIt(t *testing.T) {
+	s := newTestSender(4)
+	fillWindow(&s)
+	sendAll(&s, 0)
+	s.OnAck(1, 3)
+	s.OnAck(1, 3)
+	wantNumbers(t, "one chunk in flight", sendAll(&s, 1))
+	s = newTestSender(4)
+	fillWindow(&s)
+	sendAll(&s, 0)
+	s.Expire(s.Deadline())
+	sendAll(&s, clock.Instant(firstWait))
+	deadline := s.Deadline()
+	s.OnAck(deadline-1, 0)
+	if s.Misses() != 1 || s.Deadline() != deadline {
+		t.Errorf("an acknowledgement of nothing leaves %d misses, and the deadline at %v instead of %v", s.Misses(), s.Deadline(), deadline)
+	}
+	wantNumbers(t, "the first gap", sendAll(&s, 1), 0, 1, 2, 3)
+	s.OnAck(1, 1)
+	s.OnAck(1, 1)
+	wantNumbers(t, "the next gap", sendAll(&s, 1), 1, 2, 3)
+	s.OnAck(1, 2)
+	s.OnAck(1, 2)
+	wantNumbers(t, "the last gap", sendAll(&s, 1), 2, 3)
+}
+
+// Each deadline sets the next one, also if no chunk leaves in between: the network may have no
+// room.
+func TestADeadlineIsFollowedByTheNext(t *testing.T) {
+	s := newTestSender(1)
+	fillWindow(&s)
+	sendAll(&s, 0)
+	now := s.Deadline()
+	if s.Expire(now); s.Deadline().Sub(now) != 2*firstWait || s.Expire(now) {
+		t.Errorf("the next deadline is after %v", s.Deadline().Sub(now))
+	}
+}
+
+// The first message that is sent has the first wait, whatever it repeats.
+func TestTheFirstRetryHasTheFirstWait(t *testing.T) {
+	var r Retry
+	if r.NoteSent(5, firstWait, true); r.At().Sub(5) != firstWait {
+		t.Errorf("due after %v", r.At().Sub(5))
+	}
+}

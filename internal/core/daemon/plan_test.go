@@ -295,3 +295,14 @@ func TestTheCheckCatchesACoordinatorWithALateView(t *testing.T) {
 		t.Error("a node that the coordinator's view does not have yet was not missed")
 	}
 }
+
+// A node has left if it is missing from a view that should have it: that of its record, or a later
+// one. An earlier view may not have it yet.
+func TestANodeIsGoneFromTheViewOfItsRecordOn(t *testing.T) {
+	s := &State{Acked: map[gossip.NodeID]Ack{1: {Since: 5}, 9: {Since: 5}}}
+	for epoch, want := range map[gossip.Epoch][]gossip.NodeID{4: nil, 5: {9}, 6: {9}} {
+		if got := Stale(s, Members{Epoch: epoch, Nodes: []gossip.NodeID{1}}); !slices.Equal(got, want) {
+			t.Errorf("in view %d, %v are gone, want %v", epoch, got, want)
+		}
+	}
+}

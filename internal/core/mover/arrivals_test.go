@@ -278,3 +278,93 @@ func TestWhatIsKeptIsHandedOutAsACopy(t *testing.T) {
 		t.Errorf("dropped: %v, %v", got, why)
 	}
 }
+
+// An attempt replaces those before it, of the same allocation. A late chunk of an earlier attempt
+// is not answered: its sender has begun again.
+func TestTheLatestAttemptCounts(t *testing.T) {
+	c := newCore()
+	early := chunksOf(older, map[string]string{"a": "1", "b": "2"})
+	late := chunksOf(older, map[string]string{"a": "3", "b": "4"})
+	for i := range late {
+		late[i].Attempt = 3
+	}
+	c.deliver(begin, early[0], late[0])
+	c.holds(t, older, map[string]string{"a": "3"})
+	if _, answer, complete := c.OnChunk(begin, oldHome, early[1]); answer || complete {
+		t.Errorf("a chunk of an earlier attempt is answered %v, completes %v", answer, complete)
+	}
+	if !c.deliver(begin, late[1]) {
+		t.Error("the later attempt is not complete")
+	}
+	// Attempts are counted for each allocation by itself.
+	if !c.deliver(begin, chunksOf(newer, map[string]string{"a": "5"})...) {
+		t.Error("the first attempt of a later allocation is not complete")
+	}
+	c.holds(t, newer, map[string]string{"a": "5"})
+}
+
+// A chunk whose predecessors are missing is answered: the old home must begin again.
+func TestAChunkWithoutItsPredecessorsIsAnswered(t *testing.T) {
+	ack, answer, _ := newCore().OnChunk(begin, oldHome, chunksOf(older, map[string]string{"a": "1", "b": "2"})[1])
+	if !answer || !ack.Restart {
+		t.Errorf("answered %v with %+v", answer, ack)
+	}
+}
+
+// A transfer is abandoned when no chunk has come for PartialMax, however long all of it takes.
+func TestATransferThatGoesOnIsNotAbandoned(t *testing.T) {
+	c := newCore()
+	all := chunksOf(older, map[string]string{"a": "1", "b": "2", "c": "3"})
+	other := older
+	other.Shard = 9
+	now := begin
+	for _, m := range all {
+		c.deliver(now, m)
+		now = now.Add(c.arrivals.cfg.PartialMax)
+		c.deliver(now, chunksOf(other, map[string]string{"x": ""})...)
+	}
+	c.holds(t, older, map[string]string{"a": "1", "b": "2", "c": "3"})
+}
+
+// A transfer takes the room of its announced size until it is complete. States that were left out
+// as too large give theirs back then.
+func TestACompleteTransferTakesTheRoomOfItsStates(t *testing.T) {
+	c := New(Config{Self: oldHome, ChunkBytes: 1})
+	d := c.Begin(begin, older, Order{To: newHome, Within: within}, bytesOf(map[string]string{"a": "1", "b": string(make([]byte, 1000))}))
+	to := newCore()
+	first, _ := d.Next(begin, true)
+	to.deliver(begin, first)
+	d.Next(begin, true)
+	d.OnTooLarge()
+	last, _ := d.Next(begin, true)
+	if !to.deliver(begin, last) {
+		t.Fatalf("%+v does not complete the transfer", last)
+	}
+	to.holds(t, older, map[string]string{"a": "1"})
+}
+
+// States of a shard that are held again replace those that were held, to the last byte of the
+// bound. Nothing is held of an allocation that was never stopped here.
+func TestHeldStatesAreReplaced(t *testing.T) {
+	c := New(Config{Self: newHome, HeldBytesMax: costOf("a", nil)})
+	for range 2 {
+		if !c.Hold(older, map[string][]byte{"a": nil}, false) {
+			t.Error("states that fit are not held")
+		}
+		c.checkBytes(t)
+	}
+	if got := c.Held(Allocation{"t", 4, older.Token}); got != nil {
+		t.Errorf("holds %v of another shard", got)
+	}
+}
+
+// States that came here are not lost if their shard went back to its former home: that home kept
+// them.
+func TestStatesAreNotLostAtTheirFormerHome(t *testing.T) {
+	c := newCore()
+	c.deliver(begin, chunksOf(older, map[string]string{"a": "1"})...)
+	if got, why := c.Drop(older, oldHome, oldHome); why != NotLost || got != nil {
+		t.Errorf("dropped: %v, %v", got, why)
+	}
+	c.holds(t, older, nil)
+}

@@ -309,3 +309,46 @@ func TestATransferBeginsAgainAfterManyDeadlines(t *testing.T) {
 		}
 	}
 }
+
+// A transfer of the same allocation replaces the former one, which ends.
+func TestATransferReplacesTheFormerOne(t *testing.T) {
+	c, former := beginSmall(older, map[string]string{"a": "1"})
+	d := c.Begin(begin, older, Order{To: newHome, Term: 8, Within: within}, bytesOf(map[string]string{"a": "1"}))
+	if res, ended := former.Result(); !ended || res.Arrived {
+		t.Errorf("the former one: %+v, ended %v", res, ended)
+	}
+	if d.nextChunks(begin, true); c.OnAck(begin, newHome, Ack{Allocation: older, Complete: true}) != d {
+		t.Error("the acknowledgement does not find the new one")
+	}
+}
+
+// A chunk for which the connection had no room is the next to leave.
+func TestAChunkThatWasTakenBackIsTheNext(t *testing.T) {
+	_, d := beginSmall(older, map[string]string{"a": "1", "b": "2"})
+	first, _ := d.Next(begin, true)
+	d.TakeBack()
+	if again, ok := d.Next(begin, true); !ok || !reflect.DeepEqual(again, first) {
+		t.Errorf("sends %+v, want %+v", again, first)
+	}
+}
+
+// A transfer of which no state fits into a chunk has arrived: there is nothing to send.
+func TestATransferWithoutAStateThatFitsHasArrived(t *testing.T) {
+	_, d := beginSmall(older, map[string]string{"a": "1"})
+	d.nextChunks(begin, true)
+	if removed, ok := d.OnTooLarge(); !ok || removed.ID != "a" {
+		t.Errorf("removes %+v, %v", removed, ok)
+	}
+	if res, ended := d.Result(); !ended || !res.Arrived || len(res.States) != 0 {
+		t.Errorf("%+v, ended %v", res, ended)
+	}
+}
+
+// Without a setting, a chunk has 256 KiB.
+func TestChunksHaveASizeByDefault(t *testing.T) {
+	half := string(make([]byte, 128<<10-stateCost-1))
+	d := New(Config{Self: oldHome}).Begin(begin, older, Order{To: newHome, Within: within}, bytesOf(map[string]string{"a": half, "b": half, "c": half}))
+	if all := d.nextChunks(begin, true); len(all) != 2 || len(all[0].States) != 2 {
+		t.Errorf("%d chunks", len(all))
+	}
+}

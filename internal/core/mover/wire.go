@@ -49,9 +49,6 @@ func DecodeChunk(frame []byte) (Chunk, error) {
 	c.Head = chunks.Head{Number: r.Uvarint(), Total: r.Uvarint(), Last: r.Bool(), Sum: readSum(r)}
 	n := r.Count("states", stateWireMin)
 	for i := 0; i < n && r.Err() == nil; i++ {
-		if c.States == nil {
-			c.States = make([]State, 0, n)
-		}
 		c.States = append(c.States, State{ID: r.String("id", idBytesMax), Data: append([]byte{}, r.Bytes("state", len(frame))...)})
 	}
 	if err := r.Done(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/core/chunks"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 func sampleChunks() []Chunk {
@@ -41,6 +43,29 @@ func TestAChunkIsEncodedInOneAllocation(t *testing.T) {
 	for name, c := range map[string]Chunk{"many": many, "large": large} {
 		if n := testing.AllocsPerRun(10, func() { AppendChunk(nil, c) }); n != 1 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// A frame with a shard that cannot be, or with a sum that is too large, is rejected.
+func TestNumbersOutOfRangeAreRejected(t *testing.T) {
+	for shard, fits := range map[protocol.ShardID]bool{protocol.ShardsMax - 1: true, protocol.ShardsMax: false} {
+		a := older
+		a.Shard = shard
+		_, err := DecodeChunk(AppendChunk(nil, Chunk{Allocation: a}))
+		_, ackErr := DecodeAck(AppendAck(nil, Ack{Allocation: a}))
+		if (err == nil) != fits || (ackErr == nil) != fits {
+			t.Errorf("shard %v: %v, %v", shard, err, ackErr)
+		}
+	}
+	for sum, fits := range map[uint64]bool{1<<32 - 1: true, 1 << 32: false} {
+		b := appendAllocation(nil, older)
+		for range 4 {
+			b = wire.AppendUvarint(b, 0)
+		}
+		b = wire.AppendUvarint(wire.AppendUvarint(wire.AppendBool(b, false), sum), 0)
+		if c, err := DecodeChunk(b); (err == nil) != fits || fits && c.Sum != chunks.Sum(sum) {
+			t.Errorf("sum %d: %+v, %v", sum, c, err)
 		}
 	}
 }

@@ -79,8 +79,8 @@ func (e *Election) Unbound() bool {
 // AllMissing reports whether all candidates have declined because they do not run the type.
 func (e *Election) AllMissing() bool {
 	return !slices.ContainsFunc(electable(e.view, e.Role), func(n gossip.NodeID) bool {
-		d, declined := e.DeclineOf(n)
-		return !declined || !d.Missing
+		d, _ := e.DeclineOf(n)
+		return !d.Missing
 	})
 }
 

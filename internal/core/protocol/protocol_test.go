@@ -71,6 +71,7 @@ func TestLimitsAreRefused(t *testing.T) {
 		&GetHome{Shards: []ShardID{ShardsMax}},
 		&GetHome{Shards: make([]ShardID, ShardsMax+1)},
 		&CensusReport{Claims: []Claim{{State: 9}}},
+		&CensusReport{Claims: []Claim{{}}},
 		&HostShards{Shards: make([]HostOrder, HostOrdersMax+1)},
 		&Register{Head: Head{Type: string(make([]byte, TypeBytesMax+1))}},
 	} {
@@ -91,6 +92,7 @@ func TestSettingsAreCompared(t *testing.T) {
 	}{
 		{Settings{256, "a", 9, 0, "", Shapes{}}, ""},
 		{Settings{}, ""},
+		{Settings{256, "a", 1, 0, "no state", Shapes{}}, ""},
 		{Settings{128, "b", 1, 0, "", Shapes{}}, "number of shards is 256 here, 128 there"},
 		{Settings{256, "", 1, 0, "", Shapes{}}, `role is "a" here, "" there`},
 		{Settings{256, "a", 1, 0, "no state, remembered", Shapes{}}, "what is kept of entities is no state here, no state, remembered there"},
