@@ -71,7 +71,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Nodes, "nodes", 5, "number of processes")
 	flags.IntVar(&c.Counters, "counters", 32, "number of counters to ask")
 	flags.IntVar(&c.Shards, "shards", 64, "number of shards of the counters")
-	flags.IntVar(&c.Replicas, "replicas", 0, "number of processes that keep each count: killing less than half of them must lose none (0: only its home keeps it)")
+	flags.IntVar(&c.Replicas, "replicas", 0, "number of processes that keep each count: killing less than a majority of them must lose none (0: only its home keeps it)")
 	flags.DurationVar(&c.Every, "every", 20*time.Millisecond, "interval of the asks to each counter")
 	flags.IntVar(&c.InFlight, "in-flight", load.InFlightMax, "number of asks that one process may have in flight; more that are due are not sent, and count as not available")
 	flags.DurationVar(&c.Calm, "calm", 300*time.Millisecond, "time without faults between two faults")

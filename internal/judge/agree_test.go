@@ -210,7 +210,7 @@ var plantings = []planting{
 	}},
 	{"copies that forget", copiesKeep, func(g *game) bool {
 		for _, r := range g.rounds {
-			if g.copies() == 0 || !r.LosesMemory() || 2*r.Lost() >= g.copies() {
+			if g.copies() == 0 || !r.LosesMemory() || 2*r.Lost() > g.copies() {
 				continue
 			}
 			for i := range g.records {
@@ -250,7 +250,7 @@ func rounds(n int) int {
 func TestBothCheckersFindPlantedViolations(t *testing.T) {
 	for _, p := range plantings {
 		t.Run(p.name, func(t *testing.T) {
-			want, found := rounds(3), 0
+			want, found := rounds(2), 0
 			for seed := uint64(1000); found < want; seed++ {
 				if seed == 1000+uint64(20*want) {
 					t.Fatalf("%d of %d runs broke %q", found, 20*want, p.breaks)
@@ -276,7 +276,7 @@ func TestBothCheckersFindPlantedViolations(t *testing.T) {
 
 // Any number of violations, at any places, has the same verdicts.
 func TestBothCheckersAgreeOnSeveralViolations(t *testing.T) {
-	for seed := range uint64(rounds(40)) {
+	for seed := range uint64(rounds(20)) {
 		g := newGame(5000 + seed)
 		names := ""
 		for range 1 + g.rng.IntN(3) {

@@ -269,12 +269,12 @@ func (c *court) judgeCounts(h *counterHistory) {
 }
 
 // judgeCopies judges that each run counts above all answers that came before it began, unless
-// half of the copies or more were lost since.
+// a majority of the copies was lost since.
 func (c *court) judgeCopies(h *counterHistory) {
 	p := c.of(copiesKeep)
 	answers := slices.Clone(h.answers)
 	slices.SortStableFunc(answers, func(a, b *record) int { return cmp.Compare(a.end, b.end) })
-	spans := c.halfOfCopies
+	spans := c.mostCopies
 	var highest *record // of the answers since the last span
 	since, next := int64(0), 0
 	for _, r := range h.runs {

@@ -13,9 +13,9 @@ type court struct {
 	promises []*promise
 	byName   map[string]*promise
 
-	// anyLost, halfOfCopies and halfOfNodes are when a process, half of the copies of a count,
+	// anyLost, mostCopies and halfOfNodes are when a process, a majority of the copies of a count,
 	// and half of all processes may have lost their memory.
-	anyLost, halfOfCopies, halfOfNodes []span
+	anyLost, mostCopies, halfOfNodes []span
 	// admitted counts, for each round, the handlers that its pause may have held back.
 	admitted map[int]int
 	// export collects the operations, nil if they are not wanted.
@@ -29,7 +29,7 @@ type court struct {
 // newCourt returns a court with the promises of a run.
 func newCourt(f *facts, src source) *court {
 	c := &court{facts: f, src: src, byName: map[string]*promise{}, admitted: map[int]int{}}
-	c.anyLost, c.halfOfCopies, c.halfOfNodes = f.anyLost(), f.halfLost(f.copies()), f.halfLost(f.Config.Nodes)
+	c.anyLost, c.mostCopies, c.halfOfNodes = f.anyLost(), f.majorityLost(f.copies()), f.halfLost(f.Config.Nodes)
 	c.addPromise(faultsPlayed, true)
 	c.addPromise(loadStood, false)
 	if f.Config.Service != nil {

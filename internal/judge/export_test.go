@@ -65,7 +65,7 @@ func calm(seed uint64) *game {
 		g := newGame(seed)
 		lossless := g.copies() > 0
 		for _, r := range g.rounds {
-			lossless = lossless && 2*r.Lost() < g.copies()
+			lossless = lossless && 2*r.Lost() <= g.copies()
 		}
 		if lossless && strings.Contains(g.cfg.Work, "register") {
 			return g

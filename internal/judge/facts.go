@@ -191,6 +191,11 @@ func (f *facts) halfLost(of int) []span {
 	return f.lost(func(taken int) bool { return 2*taken >= of })
 }
 
+// majorityLost are the rounds in which a majority of some processes may have lost their memory.
+func (f *facts) majorityLost(of int) []span {
+	return f.lost(func(taken int) bool { return 2*taken > of })
+}
+
 // watched returns the time from the begin of round i until the next round, or the end.
 func (f *facts) watched(i int) span {
 	to := f.Ended

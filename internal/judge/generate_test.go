@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -54,6 +55,9 @@ func newGame(seed uint64) *game {
 	if g.rng.IntN(4) == 0 {
 		g.cfg.Kinds = "clock"
 	}
+	if g.cfg.Work == "replicated" {
+		g.cfg.Replicas = []int{0, 2, 4}[g.rng.IntN(3)]
+	}
 	g.cfg.Rounds = 1 + g.rng.IntN(3)
 	for i := range gameCounters {
 		g.homes = append(g.homes, &home{node: uint64(1 + i), term: 1})
@@ -78,10 +82,10 @@ func (g *game) jitter(n int) clock.Instant {
 
 // copies returns how many processes keep each count.
 func (g *game) copies() int {
-	if g.cfg.Work == "replicated" || g.cfg.Work == "replicated,register,set" {
+	if g.cfg.Replicas == 0 && strings.Contains(g.cfg.Work, "replicated") {
 		return 3
 	}
-	return 0
+	return g.cfg.Replicas
 }
 
 // play has each counter asked and told, from one instant to another.
@@ -181,7 +185,7 @@ func (g *game) move(i uint32, h *home, r *faults.Round) {
 	switch {
 	case g.copies() == 0:
 		h.count = 0
-	case 2*r.Lost() >= g.copies():
+	case 2*r.Lost() > g.copies():
 		h.count = uint64(g.rng.Int64N(int64(h.count) + 1))
 	}
 }

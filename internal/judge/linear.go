@@ -46,7 +46,7 @@ func (c *court) judgeLinear(h *counterHistory) {
 	}
 	lost := c.anyLost
 	if c.facts.copies() > 0 {
-		lost = c.halfOfCopies
+		lost = c.mostCopies
 	}
 	for i, life := range lives(h, lost) {
 		p.checked += len(life)

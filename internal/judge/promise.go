@@ -22,7 +22,7 @@ const (
 	loadStood      = "the load stood before the first fault"
 	oneInstance    = "no counter had two live instances"
 	nothingLost    = "nothing acknowledged was lost by an instance or by an orderly move"
-	copiesKeep     = "nothing acknowledged was lost while a majority of its %d copies lived"
+	copiesKeep     = "nothing acknowledged was lost unless a majority of its %d copies was"
 	inOrder        = "messages of each process were handled in the order in which it sent them"
 	counterLinear  = "each counter is linearizable"
 	tokensRise     = "no token of a shard went back, in any life of the cluster"

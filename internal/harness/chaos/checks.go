@@ -67,7 +67,7 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 			continue
 		}
 		rough = append(rough, ro.Span())
-		if 2*ro.Lost() >= c.cfg.replicas() {
+		if 2*ro.Lost() > c.cfg.replicas() { // a majority of the copies
 			beyond = append(beyond, ro.Span())
 		}
 	}
@@ -90,7 +90,7 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 	kept := c.cfg.replicas() > 0
 	r.addInvariant(NothingLost+"by an instance or by an orderly move", handled, formatViolations(c, append(history.WrongBegins(rest), history.Losses(rest, rough, kept)...), after))
 	if kept {
-		r.addInvariant(fmt.Sprintf(NothingLost+"while a majority of its %d copies lived", c.cfg.replicas()), answered,
+		r.addInvariant(fmt.Sprintf(NothingLost+"unless a majority of its %d copies was", c.cfg.replicas()), answered,
 			formatViolations(c, history.Forgotten(rest, beyond), after))
 	}
 	r.addInvariant("messages of each process were handled in the order in which it sent them", told,
