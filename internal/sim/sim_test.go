@@ -338,3 +338,11 @@ func TestAReadNeedsVoters(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// A leader that is a quorum by itself proposes and commits two views in one step. Before, the
+// judge did not find the first of them, on which the second is packed.
+func TestAViewPackedOnOneOfTheSameStep(t *testing.T) {
+	if r := Run(Config{Seed: 710_785}); r.Failure != nil {
+		t.Error(r.Failure.What)
+	}
+}

@@ -162,7 +162,7 @@ func (j *Judge) unpackView(from *Driver, sent *view.SentView) *gossip.View {
 			return v
 		}
 	}
-	for _, a := range j.attempts.byEpoch[sent.Epoch-1] {
+	for _, a := range slices.Concat(j.attempts.byEpoch[sent.Epoch], j.attempts.byEpoch[sent.Epoch-1]) {
 		if v := sent.On(a.next); v != nil && a.leader == from.p.ID() {
 			return v
 		}
