@@ -117,7 +117,7 @@ func TestAcceptsCarryTheBase(t *testing.T) {
 		m := *o.view.Member(2)
 		m.Joined = c.joined
 		a, ok := o.roundMessage(&m, &c.q, &Ping{}).(*Accept)
-		if !ok || a.Base.packed() == c.whole || a.Next != o.proposal.packed || !a.Emergency || a.Ping.Round != o.round {
+		if !ok || a.Base.Packed() == c.whole || a.Next != o.proposal.packed || !a.Emergency || a.Ping.Round != o.round {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
