@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"log/slog"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/transport"
@@ -50,23 +52,28 @@ type note struct {
 	kind    string
 	subject gossip.NodeID
 	detail  string
-	// warn is set on notes for operators.
-	warn bool
+	// level is Warn on notes that call for an operator.
+	level slog.Level
 }
 
 func (a *actions) addEvent(ev Event) { a.events = append(a.events, ev) }
 
 func (a *actions) addNote(kind string, subject gossip.NodeID, detail string) {
-	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail})
+	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail, level: slog.LevelDebug})
+}
+
+// addProgress adds a note that is read while a node starts.
+func (a *actions) addProgress(kind string, detail string) {
+	a.notes = append(a.notes, note{kind: kind, detail: detail, level: slog.LevelInfo})
 }
 
 func (a *actions) addWarning(kind string, detail string) {
-	a.notes = append(a.notes, note{kind: kind, detail: detail, warn: true})
+	a.notes = append(a.notes, note{kind: kind, detail: detail, level: slog.LevelWarn})
 }
 
 // warnOf adds a warning about a peer.
 func (a *actions) warnOf(kind string, subject gossip.NodeID, detail string) {
-	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail, warn: true})
+	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail, level: slog.LevelWarn})
 }
 
 func (a *actions) addMessage(to gossip.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }

@@ -239,18 +239,25 @@ func (f *forming) generation(second uint32, a *actions) uint32 {
 	return out
 }
 
-// logWaiting periodically warns the operator why a node has found no cluster.
+// logWaiting logs why a node has found no cluster: first for a person who watches the start,
+// then periodically as a warning.
 func (f *forming) logWaiting(now clock.Instant, why string, a *actions) {
 	if f.logNext == 0 {
-		f.logNext = now.Add(waitingFirst)
+		f.logNext = now.Add(waitingSoon)
 	}
 	if now.Before(f.logNext) {
 		return
 	}
-	f.logNext = now.Add(waitingEvery)
 	if causes := f.points.failureCauses(); len(causes) > 0 {
 		why += " (" + strings.Join(causes, "; ") + ")"
 	}
+	if !f.waiting {
+		f.waiting = true
+		f.logNext = now.Add(waitingFirst - waitingSoon)
+		a.addProgress("waiting for other nodes", why)
+		return
+	}
+	f.logNext = now.Add(waitingEvery)
 	a.addWarning("no cluster found yet", why)
 }
 

@@ -142,7 +142,7 @@ func (l *loop) noteForeign(before, after *gossip.View) {
 		default:
 			continue
 		}
-		l.n.recordEvent(kind, 0, after.Epoch, detail, false)
+		l.n.recordEvent(kind, 0, after.Epoch, detail, slog.LevelDebug)
 		l.n.cfg.Logger.LogAttrs(l.n.ctx, level, kind, slog.String("node", l.n.self.Name), slog.String("cluster", clusterName(f.Cluster)),
 			slog.Any("addrs", addrs), slog.String("epoch", after.Epoch.String()), slog.String("detail", detail))
 	}

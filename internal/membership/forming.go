@@ -26,8 +26,9 @@ const (
 	// it grants no other. The gap covers clocks with different rates.
 	claimFor   = 300 * time.Millisecond
 	promiseFor = time.Second
-	// waitingFirst is after how long a node that finds no cluster logs that, waitingEvery how
-	// often then.
+	// waitingSoon is after how long a node that finds no cluster logs that, waitingFirst after
+	// how long it warns, and waitingEvery how often then.
+	waitingSoon  = 3 * time.Second
 	waitingFirst = 10 * time.Second
 	waitingEvery = time.Minute
 	// formerFor is how long the address of a former member is tried, namedFor that of a
@@ -85,8 +86,10 @@ type forming struct {
 	deadSince clock.Instant
 	// lostSince is since when the node has been in a view without a lease.
 	lostSince clock.Instant
-	logNext   clock.Instant
-	foreign   foreigners
+	// logNext is when the node logs that it finds no cluster; waiting is set once it did.
+	logNext clock.Instant
+	waiting bool
+	foreign foreigners
 	// yieldedAt is since when the view's cluster has yielded to another.
 	yieldedAt clock.Instant
 }

@@ -3,6 +3,7 @@ package membership
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -50,8 +51,9 @@ type townNode struct {
 	view *gossip.View
 	// joinedAt is when it was first in a view.
 	joinedAt clock.Instant
-	warned   []string
-	over     string
+	// warned and logged are the lines of its log at Warn and Info.
+	warned, logged []string
+	over           string
 }
 
 func newTown(t *testing.T, seed uint64) *town {
@@ -167,8 +169,11 @@ func (n *townNode) carryOut(b, a *actions) {
 		w.travel(func() { w.probe(n, addr) })
 	}
 	for _, x := range b.notes {
-		if x.warn {
+		switch x.level {
+		case slog.LevelWarn:
 			n.warned = append(n.warned, x.kind+": "+x.detail)
+		case slog.LevelInfo:
+			n.logged = append(n.logged, x.kind+": "+x.detail)
 		}
 	}
 	if b.over != "" {
@@ -362,11 +367,18 @@ func TestALateNodeJoinsAndFormsNothing(t *testing.T) {
 func TestOneClearLinePerCause(t *testing.T) {
 	w := newTown(t, 4)
 	n := w.start(0, "10.0.0.1:1", Config{Join: []string{"10.0.0.9:1"}})
-	w.run(9 * time.Second)
+	w.run(2 * time.Second)
+	if len(n.logged) > 0 {
+		t.Errorf("logged %q after two seconds", n.logged)
+	}
+	w.run(7 * time.Second)
 	if len(n.warned) > 0 {
 		t.Errorf("warned %q of a node that may start soon", n.warned)
 	}
 	w.run(41 * time.Second)
+	if len(n.logged) != 1 || !strings.HasPrefix(n.logged[0], "waiting for other nodes: ") || !strings.Contains(n.logged[0], "10.0.0.9:1: nothing listens there") {
+		t.Errorf("a person who watches the start read %q", n.logged)
+	}
 	if len(n.warned) != 1 || !strings.Contains(n.warned[0], "10.0.0.9:1: nothing listens there") {
 		t.Errorf("warned %q", n.warned)
 	}

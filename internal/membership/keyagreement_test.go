@@ -2,6 +2,7 @@ package membership
 
 import (
 	"bytes"
+	"log/slog"
 	"slices"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestKeysOfMembersAreCompared(t *testing.T) {
 		if got.state != c.want || mine.mostDiffer() != (c.want == keysDiffer) {
 			t.Errorf("%v and %v: %d, unfit %v, want %d", c.mine, c.theirs, got.state, mine.mostDiffer(), c.want)
 		}
-		if warned := slices.ContainsFunc(a.notes, func(n note) bool { return n.warn }); warned != (c.want > keysAgree) {
+		if warned := slices.ContainsFunc(a.notes, func(n note) bool { return n.level == slog.LevelWarn }); warned != (c.want > keysAgree) {
 			t.Errorf("%v and %v: warned %v", c.mine, c.theirs, warned)
 		}
 		if again := theirs.exchangeWith(mine); len(again.notes) != 0 {

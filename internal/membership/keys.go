@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/peerage-go/peerage/internal/discovery"
@@ -45,7 +46,7 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 		l.keys.onRotation(&l.acts)
 		l.publishKeys()
 	}))
-	n.recordEvent("keys rotated", 0, 0, "", false)
+	n.recordEvent("keys rotated", 0, 0, "", slog.LevelDebug)
 	return nil
 }
 

@@ -173,7 +173,7 @@ func (l *loop) handleInput(in input) {
 	case messageIn:
 		l.onMessage(now, in)
 	case malformedIn:
-		l.n.recordEvent("undecodable membership message, ignored", in.from, 0, in.err.Error(), l.warnOnce(in.from))
+		l.n.recordEvent("undecodable membership message, ignored", in.from, 0, in.err.Error(), warnIf(l.warnOnce(in.from)))
 	case heardIn:
 		l.evidence.withdrawProof(in.id, a)
 	case probedIn:
@@ -306,7 +306,7 @@ func (l *loop) performActions(now clock.Instant, a *actions) {
 		n.inquirePort(node)
 	}
 	for _, x := range a.notes {
-		n.recordEvent(x.kind, x.subject, 0, x.detail, x.warn)
+		n.recordEvent(x.kind, x.subject, 0, x.detail, x.level)
 	}
 	if a.over != "" {
 		lost := a.quorumLost && l.evidence.lostForGood(n.View(), n.cfg.Partition)
@@ -356,7 +356,7 @@ func (l *loop) performEffects(now clock.Instant, out *view.Effects) {
 		l.sendToPeer(s)
 	}
 	for _, t := range out.Trace {
-		n.recordEvent(t.Kind, t.Subject, t.Epoch, t.Detail, l.countAnomaly(t))
+		n.recordEvent(t.Kind, t.Subject, t.Epoch, t.Detail, warnIf(l.countAnomaly(t)))
 	}
 }
 
@@ -442,7 +442,7 @@ func (l *loop) endIncarnation(now clock.Instant, r gossip.Removed) {
 		r.Epoch = v.Epoch
 	}
 	l.performEffects(now, &view.Effects{Lease: &view.Lease{}, Abandon: true, Removed: &r})
-	l.n.recordEvent("removed", l.n.self.ID, r.Epoch, r.Reason, r.Reason != reasonClosed)
+	l.n.recordEvent("removed", l.n.self.ID, r.Epoch, r.Reason, warnIf(r.Reason != reasonClosed))
 }
 
 // probePoint dials a contact point in a goroutine of its own.
@@ -465,13 +465,17 @@ func (n *Node) askOracle(node gossip.Node) {
 	})
 }
 
-// recordEvent adds an event to Status and logs it.
-func (n *Node) recordEvent(kind string, subject gossip.NodeID, epoch gossip.Epoch, detail string, warn bool) {
-	n.recent.addRecent(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
-	level := slog.LevelDebug
-	if warn {
-		level = slog.LevelWarn
+// warnIf returns the level of an event that is a warning, or of interest to developers only.
+func warnIf(warning bool) slog.Level {
+	if warning {
+		return slog.LevelWarn
 	}
+	return slog.LevelDebug
+}
+
+// recordEvent adds an event to Status and logs it.
+func (n *Node) recordEvent(kind string, subject gossip.NodeID, epoch gossip.Epoch, detail string, level slog.Level) {
+	n.recent.addRecent(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
 	if !n.cfg.Logger.Enabled(n.ctx, level) {
 		return
 	}

@@ -174,7 +174,7 @@ func (l *loop) reportQuorum(now clock.Instant) {
 	if q.lapsed == 0 {
 		q.lost = false
 		l.n.events.putEvent(gossip.QuorumRegained{Epoch: v.Epoch}, nil)
-		l.n.recordEvent("quorum regained", 0, v.Epoch, "", false)
+		l.n.recordEvent("quorum regained", 0, v.Epoch, "", slog.LevelDebug)
 		l.n.cfg.Logger.LogAttrs(l.n.ctx, slog.LevelInfo, "quorum regained", slog.String("node", l.n.self.Name), slog.String("epoch", v.Epoch.String()))
 		return
 	}
@@ -195,7 +195,7 @@ func (l *loop) reportQuorum(now clock.Instant) {
 	q.lost = true
 	l.n.counters.quorumLost.Add(1)
 	l.n.events.putEvent(gossip.QuorumLost{Epoch: v.Epoch, For: since, Reachable: reachable}, nil)
-	l.n.recordEvent("quorum lost", 0, v.Epoch, lostText(reachable, v, since), true)
+	l.n.recordEvent("quorum lost", 0, v.Epoch, lostText(reachable, v, since), slog.LevelWarn)
 }
 
 func lostText(reachable []gossip.NodeID, v *gossip.View, since time.Duration) string {

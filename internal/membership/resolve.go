@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -53,7 +54,7 @@ type resolving struct {
 func (n *Node) newResolving() *resolving {
 	return &resolving{
 		resolver: n.cfg.Resolver, self: n.self.Addr,
-		warn:   func(what, detail string) { n.recordEvent(what, 0, 0, detail, true) },
+		warn:   func(what, detail string) { n.recordEvent(what, 0, 0, detail, slog.LevelWarn) },
 		causes: map[string]string{}, last: map[string][]string{},
 	}
 }

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -156,7 +157,7 @@ func (l *loop) noticeRefusal(s view.Send) {
 		return
 	}
 	l.n.counters.stale.Add(1)
-	l.n.recordEvent("ballot refused", s.To, 0, "below one promised to "+m.Promised.Node.String(), false)
+	l.n.recordEvent("ballot refused", s.To, 0, "below one promised to "+m.Promised.Node.String(), slog.LevelDebug)
 }
 
 // countAnomaly counts impossible messages, and reports whether to warn the operator: once for each
