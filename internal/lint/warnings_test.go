@@ -66,7 +66,7 @@ func warningsIn(n ast.Node) []string {
 		if name == "writeLine" && len(call.Args) > 1 && strings.HasSuffix(selected(call.Args[0]), "LevelWarn") {
 			add(call.Args[1])
 		}
-		if name == "recordEvent" && len(call.Args) == 5 && selected(call.Args[4]) != "false" {
+		if name == "recordEvent" && len(call.Args) == 5 && selected(call.Args[4]) != "LevelDebug" {
 			add(call.Args[0])
 		}
 		return true
