@@ -92,13 +92,14 @@ func (m *Membership) MemberBeside(id, other gossip.NodeID) bool {
 }
 
 // Thawed records that the clock of a node has run again since a time, after it had stood still.
-// The lease now ends at until.
-func (m *Membership) Thawed(at, since time.Duration, id gossip.NodeID, until time.Duration) *Violation {
+// The lease now ends at until. Thawed reports whether it outlives the removal of the node.
+func (m *Membership) Thawed(at, since time.Duration, id gossip.NodeID, until time.Duration) (outlives bool, b *Violation) {
 	n := m.nodeOf(id)
 	if n.outside {
 		n.outSince = min(n.outSince+at-since, at)
 	}
-	return m.Leased(at, id, until, n.leader)
+	b = m.Leased(at, id, until, n.leader)
+	return n.outside && n.validAt(at), b
 }
 
 // allows reports whether a lease may end at until, of a node that was removed at since.

@@ -57,7 +57,11 @@ func TestALeaseEndsSoonAfterARemoval(t *testing.T) {
 	want(t, m.Leased(time.Second, 2, 2*time.Second, false), "")
 	want(t, m.Leased(1100*time.Millisecond, 2, 2*time.Second+1, false), "S6")
 	// The clock stood still for ten seconds, of which the removal knew nothing.
-	want(t, m.Thawed(11*time.Second, time.Second, 2, 12*time.Second), "")
+	outlives, b := m.Thawed(11*time.Second, time.Second, 2, 12*time.Second)
+	want(t, b, "")
+	if !outlives || !m.Valid(11*time.Second, 2) {
+		t.Error("the lease does not outlive the removal")
+	}
 	want(t, m.Leased(11*time.Second, 2, 12*time.Second+1, false), "S6")
 }
 

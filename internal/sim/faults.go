@@ -117,6 +117,9 @@ func (f *faults) pauseFor(n *node, d time.Duration) {
 	if n.p.Thread.Paused() {
 		return
 	}
+	if f.run.Config.Freeze && f.rand.Coin() {
+		n.freeze()
+	}
 	n.pause()
 	f.run.After(d, func() {
 		if !f.run.Calm {

@@ -251,7 +251,16 @@ func (n *node) pause() {
 	n.p.Event("paused", 0, nil)
 }
 
+// freeze stops the clock of the process until resume, as a hypervisor may that pauses a machine.
+func (n *node) freeze() {
+	n.p.Clock.Stop(n.hosts.run.Now())
+	n.p.Event("frozen", 0, nil)
+}
+
 func (n *node) resume() {
+	if n.p.Clock.Stopped() {
+		n.member.Thaw(n.p.Clock.Restart(n.hosts.run.Now()))
+	}
 	waiting := n.p.Thread.Waiting()
 	if !n.p.Thread.Resume() {
 		return

@@ -346,3 +346,23 @@ func TestAViewPackedOnOneOfTheSameStep(t *testing.T) {
 		t.Error(r.Failure.What)
 	}
 }
+
+// The clock of a host stands still with it, and its lease outlives its removal. The token fences
+// the instances that run there, and the judges hold by lineage.
+func TestALeaseThatOutlivesAFrozenClock(t *testing.T) {
+	frozen, outlived := 0, 0
+	for n := range uint64(300) {
+		r := Run(Config{Seed: 7_100_000 + n, weak: true, ViewsOnly: true})
+		if r.Failure != nil {
+			t.Fatal(r.Failure)
+		}
+		if slices.Contains(r.Weakened, "clocks that stand still") {
+			frozen++
+			outlived += r.Marks[coverage.FrozenLease.String()]
+		}
+	}
+	if frozen < 30 || outlived == 0 {
+		t.Errorf("of 300 runs %d had clocks that stand still, in which %d leases outlived a removal", frozen, outlived)
+	}
+	t.Logf("%d runs with clocks that stand still, %d leases outlived a removal", frozen, outlived)
+}

@@ -81,6 +81,7 @@ const (
 	WindowShrunk
 	Parked
 	Withdrawn
+	FrozenLease
 	Packed
 	WholeAsked
 	// End is the number of marks.
@@ -160,6 +161,7 @@ var names = [...]string{
 	SentAgain:      "refused message sent again",
 	WindowShrunk:   "idle window shrunk",
 	Parked:         "message waits for its mailbox",
+	FrozenLease:    "lease outlives a removal, by a clock that stood still",
 	Packed:         "view sent as a difference",
 	WholeAsked:     "whole view asked for",
 	Withdrawn:      "caller gave up waiting for room",
@@ -173,7 +175,7 @@ func (m Mark) String() string { return names[m] }
 // thousand seeds see it a few times at best.
 func (m Mark) IsRare() bool {
 	switch m {
-	case StillServed, StaleTerm, Fenced, LogCut, Forced:
+	case StillServed, StaleTerm, Fenced, LogCut, Forced, FrozenLease:
 		return true
 	}
 	return false

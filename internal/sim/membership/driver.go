@@ -270,6 +270,21 @@ func (d *Driver) WithdrawLease() {
 	d.checkLease()
 }
 
+// Thaw takes note that the clock runs again, which has stood still since an instant: the lease
+// ends later by as long.
+func (d *Driver) Thaw(since virtual.Instant) {
+	r := d.p.Run
+	until := d.lease.trueEnd()
+	outlives, v := d.judge.members.Thawed(time.Duration(r.Now()), time.Duration(since), d.p.ID(), time.Duration(until))
+	if outlives {
+		r.Hit(coverage.FrozenLease)
+	}
+	r.Judge(v)
+	if d.lease.announced {
+		d.lease.watchEnd()
+	}
+}
+
 // HoldLease makes the lease invalid until ReleaseLease.
 func (d *Driver) HoldLease() { d.lease.holds++ }
 

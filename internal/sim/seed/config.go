@@ -50,6 +50,8 @@ type Config struct {
 	LateBytes bool
 	// WallJumps: wall clocks are set at every start of a process, and hosts keep files.
 	WallJumps bool
+	// Freeze: a pause may stop the clock of its process, too.
+	Freeze bool
 	// Clocks: clients write a register by wall clocks that jump while processes run.
 	Clocks bool
 	// Strangers: a node that is no member speaks the view protocol.
@@ -126,6 +128,7 @@ func (s *Config) Weakens() (settings []string) {
 		name string
 	}{
 		{assumes, "assumed crashes"}, {s.WrongEvidence && !assumes, "wrong evidence"}, {s.DriftBeyond, "clocks beyond the bound"},
+		{s.Freeze, "clocks that stand still"},
 	} {
 		if w.on {
 			settings = append(settings, w.name)

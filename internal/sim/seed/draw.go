@@ -95,6 +95,7 @@ func (s *Config) drawSizes(r *virtual.Rand, cfg *Options) {
 	if !cfg.Narrow && r.Chance(25) {
 		s.PackFrom = r.Between(2, 4)
 	}
+	s.Freeze = !cfg.Narrow && r.Chance(4) && s.Pause && !s.Apart
 	if cfg.Shards > 0 {
 		s.Types[0].Shards, s.Types[0].Entities = cfg.Shards, cfg.Shards
 	}
@@ -105,13 +106,15 @@ func (s *Config) drawWeak(r *virtual.Rand) {
 	if s.Orderly || s.Apart || s.Aim != AimNone {
 		return
 	}
-	switch s.Partition = true; r.IntN(3) {
+	switch s.Partition = true; r.IntN(4) {
 	case 0:
 		s.Evidence, s.Policy = gossip.EvidenceFull, gossip.AssumeCrash{After: s.RemoveAfter + s.Lease + r.Duration(time.Millisecond, 2*time.Second)}
 		s.WrongEvidence = true
 	case 1:
 		s.Evidence, s.Reject, s.Forged, s.WrongEvidence = gossip.EvidenceFull, true, true, true
 		s.SealPercent = max(s.SealPercent, 50)
+	case 2:
+		s.Pause, s.Freeze = true, true
 	default:
 		s.DriftBeyond = true
 	}

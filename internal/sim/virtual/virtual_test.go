@@ -171,3 +171,29 @@ func TestTimerFiresAtTheEarliestDeadline(t *testing.T) {
 		t.Errorf("fired %d times: a replaced deadline counts", fired)
 	}
 }
+
+// A clock that stood still shows all later instants later, by as long as it stood.
+func TestClocksThatStandStill(t *testing.T) {
+	for _, ppm := range []int64{-200_000, 0, 200_000} {
+		c := NewClock(1000, ppm)
+		steady, copied := NewClock(1000, ppm), c
+		c.Stop(100)
+		if !copied.Stopped() || c.Read(500) != steady.Read(100) || c.When(steady.Read(90)) > 90 {
+			t.Errorf("%d ppm: a clock that stopped at 100 shows %d at 500, want %d", ppm, c.Read(500), steady.Read(100))
+		}
+		if since := c.Restart(500); since != 100 || c.Stopped() {
+			t.Errorf("it stood since %d", since)
+		}
+		c.Stop(600)
+		c.Restart(700)
+		for _, at := range []Instant{50, 100, 501, 599, 701, 5000} {
+			shown := c.Read(at)
+			if got := c.When(shown); c.Read(got) < shown || got > at || got > 0 && c.Read(got-1) >= shown {
+				t.Errorf("%d ppm: %d is shown at %d, and first at %d", ppm, shown, at, got)
+			}
+		}
+		if c.Read(5000) != steady.Read(4500) {
+			t.Errorf("%d ppm: after 500 of standing still it shows %d, want %d", ppm, c.Read(5000), steady.Read(4500))
+		}
+	}
+}
