@@ -202,6 +202,7 @@ func TestALeaderContactsMembersOfASilentLeader(t *testing.T) {
 		nodes[i].ID = gossip.NodeID(61 + i)
 	}
 	e.nodes = nodes
+	e.metAt--
 	es.now = e.newestAt.Add(4 * testPing)
 	es.out.Learn = nil
 	if es.sendEncounter(e); !slices.Equal(es.sentTo(), []gossip.NodeID{51}) || es.out.Learn[0].ID != 51 {

@@ -367,3 +367,43 @@ func TestBadConfigurations(t *testing.T) {
 		}()
 	}
 }
+
+// TestAPackedAttemptIsUnpacked: a promise may carry the attempt as a difference; one that the
+// candidate cannot unpack does not count.
+func TestAPackedAttemptIsUnpacked(t *testing.T) {
+	for _, fits := range []bool{true, false} {
+		c := memberCore(1, 0, "uuu")
+		c.now = c.now.Add(time.Minute)
+		c.Step(c.now, Tick{}, &Effects{})
+		cand := c.campaign.candidacy
+		c.feed(2, &PreVoted{Ballot: cand.ballot, Base: cand.base, Yes: true})
+		packed := &SentView{View: &gossip.View{Cluster: 1, Epoch: c.view.Epoch + 1}, change: &change{base: c.view.Epoch, gone: []gossip.NodeID{3}}}
+		if !fits {
+			packed.change.gone[0] = 77
+		}
+		c.feed(2, &Promised{Ballot: cand.ballot, Base: cand.base, Accepted: packed, AcceptedBallot: Ballot{Round: 1, Node: 2}, Generation: 44})
+		if c.Generation() != 44 {
+			t.Error("does not note the generation of a promise")
+		}
+		o := c.leadership
+		if (o != nil) != fits || fits && (len(o.proposal.next.Members) != 2 || !o.proposal.carried) {
+			t.Errorf("an attempt that fits %v: leads %v", fits, o != nil)
+		}
+	}
+}
+
+// TestANewLeaderIsAskedAgain: a leave request goes to it immediately; to the same leader, once
+// per ping.
+func TestANewLeaderIsAskedAgain(t *testing.T) {
+	c := memberCore(1, 2, "uuu")
+	c.Step(c.now, Leave{}, &Effects{})
+	c.now++
+	ping := &Ping{Ballot: Ballot{Round: 3, Node: 2}, Cluster: 1, Epoch: c.view.Epoch, Round: 7, Life: true}
+	if got := receivers[*LeaveRequest](c.feed(2, ping)); got != nil {
+		t.Errorf("asks %v again", got)
+	}
+	ping.Ballot = Ballot{Round: 4, Node: 3}
+	if got := receivers[*LeaveRequest](c.feed(3, ping)); !slices.Equal(got, []gossip.NodeID{3}) {
+		t.Errorf("asks %v, want the new leader", got)
+	}
+}

@@ -293,3 +293,20 @@ func TestSilenceIsNoProof(t *testing.T) {
 		t.Error("another policy assumes crashes")
 	}
 }
+
+// TestProofsAreTraced: a weak one as such, and a denial once per lease.
+func TestProofsAreTraced(t *testing.T) {
+	e := evidenceOf(1, "uuu")
+	e.onProof(ProvenDead{Subject: 2})
+	e.onProof(ProvenDead{Subject: 3, Certain: true})
+	e.deny([]gossip.NodeID{3})
+	e.now = e.proofs[3].deniedUntil.Add(testLease)
+	e.deny([]gossip.NodeID{3})
+	if got := e.traces(); !slices.Equal(got, []string{"taken for dead", "proven dead", "proof denied"}) {
+		t.Errorf("traces %q", got)
+	}
+	e.now = e.proofs[3].deniedUntil.Add(testLease + 1)
+	if e.deny([]gossip.NodeID{3}); len(e.traces()) != 1 {
+		t.Error("does not trace a denial after a lease")
+	}
+}

@@ -289,7 +289,7 @@ func (es *encounters) driveForeign() {
 
 // followForeign makes the leader's encounters match the contests of its view.
 func (es *encounters) followForeign(before *gossip.View) {
-	if before != nil && before.Cluster == es.view.Cluster {
+	if before != nil {
 		for _, f := range before.Foreign {
 			if e := es.met[f.Cluster]; e != nil && es.view.Contest(f.Cluster) == nil {
 				es.leaveContest(e)

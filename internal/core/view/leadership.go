@@ -197,7 +197,7 @@ func (o *leadership) mustTakeOver() bool {
 // the view: the attempt that this node has accepted on top of its view can no longer be
 // committed, and this node cannot take over.
 func (c *Core) BeyondHelp() bool {
-	if c.ended || c.view == nil || len(c.evidence.proofs) == 0 {
+	if c.ended || len(c.evidence.proofs) == 0 {
 		return false
 	}
 	a := c.acceptor.attempts[c.view.Epoch]

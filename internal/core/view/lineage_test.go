@@ -322,3 +322,76 @@ func TestLineageAcceptsMembersOnly(t *testing.T) {
 		t.Error("does not accept a former member")
 	}
 }
+
+// TestAnAnswerCountsOnce: after an answer that does not win, a later one to the same question
+// ends nothing.
+func TestAnAnswerCountsOnce(t *testing.T) {
+	l, winner := lineageAlone()
+	l.confirmPeer(2, Whole(winner))
+	nonce := l.conflict.nonce
+	if l.onContested(2, &Contested{View: Whole(l.view), Nonce: nonce}) || l.onContested(2, &Contested{View: Whole(winner), Nonce: nonce}) {
+		t.Error("ends by the second answer")
+	}
+	l.confirmPeer(2, Whole(winner))
+	l.sentTo()
+	if l.onContested(2, &Contested{Nonce: l.conflict.nonce}) || l.conflict.with != 2 {
+		t.Error("an answer without a view counts")
+	}
+	if !l.onContested(2, &Contested{View: Whole(winner), Nonce: l.conflict.nonce}) || len(l.sentTo()) != 2 {
+		t.Error("does not show the winning view to the other members")
+	}
+	l.showOthers(&SentView{View: winner, change: &change{}})
+	if l.sentTo() != nil {
+		t.Error("shows a view without its members")
+	}
+}
+
+// TestAConflictHasOneQuestionPerPing: with one node; another node is asked immediately.
+func TestAConflictHasOneQuestionPerPing(t *testing.T) {
+	l, winner := lineageAlone()
+	l.confirmPeer(2, Whole(winner))
+	l.now = l.now.Add(testPing - 1)
+	l.confirmPeer(2, Whole(winner))
+	if got := l.sentTo(); len(got) != 1 {
+		t.Errorf("asks %v within a ping", got)
+	}
+	l.confirmPeer(3, Whole(winner))
+	l.now = l.now.Add(testPing)
+	l.confirmPeer(3, Whole(winner))
+	if got := l.sentTo(); len(got) != 2 {
+		t.Errorf("asks %v, want 3 twice", got)
+	}
+}
+
+// TestAProofAnswersItsQuestion: one given for another question, another node or without the
+// secret does not count.
+func TestAProofAnswersItsQuestion(t *testing.T) {
+	m := &membership{secret: [2]uint64{3, 4}, asked: lineageConflict{with: 77, nonce: 5}}
+	proof := func(nonce uint64, asker, answerer gossip.NodeID) *Contested {
+		return &Contested{Nonce: nonce, Proof: m.proof(nonce, asker, answerer)}
+	}
+	for name, c := range map[string]struct {
+		from gossip.NodeID
+		msg  *Contested
+		want bool
+	}{
+		"right":               {77, proof(5, 1, 77), true},
+		"to another question": {77, proof(6, 1, 77), false},
+		"for another asker":   {77, proof(5, 2, 77), false},
+		"of another node":     {77, proof(5, 1, 78), false},
+		"from another node":   {78, proof(5, 1, 78), false},
+		"none":                {77, &Contested{Nonce: 5}, false},
+	} {
+		if got := m.accepts(1, c.from, c.msg); got != c.want {
+			t.Errorf("%s: accepts %v", name, got)
+		}
+	}
+	m.adoptSecret([2]uint64{9, 9})
+	if m.secret != [2]uint64{3, 4} {
+		t.Error("a second secret replaces the first")
+	}
+	m.secret = [2]uint64{}
+	if m.proof(5, 1, 77) != 0 || m.accepts(1, 77, &Contested{Nonce: 5}) {
+		t.Error("proves, or accepts, without a secret")
+	}
+}

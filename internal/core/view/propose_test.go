@@ -186,7 +186,7 @@ func TestNodesAreAdmitted(t *testing.T) {
 // departures and their causes.
 func TestTheNextViewKeepsWhatItMust(t *testing.T) {
 	o := leadershipOf("uuuu")
-	o.view.Origin, o.view.TokensFrom, o.view.Standing.Peak = 12, 13, 9
+	o.view.Origin, o.view.TokensFrom, o.view.Standing.Birth = 12, 13, 9
 	o.view.Forks = []gossip.Fork{{From: 1, To: 2, Kept: 3, By: 4}}
 	if next := o.buildNext(); next != nil {
 		t.Fatalf("a view without a reason: %s", viewText(next))
@@ -199,7 +199,8 @@ func TestTheNextViewKeepsWhatItMust(t *testing.T) {
 	o.doubts.recordAnswer(2, &Doubted{Asked: []gossip.NodeID{3}})
 	o.doubts.recordAnswer(4, &Doubted{Asked: []gossip.NodeID{3}})
 	next := o.buildNext()
-	if next == nil || next.Epoch != o.view.Epoch+1 || next.Cluster != 1 || next.Origin != 12 || next.TokensFrom != 13 || next.Standing.Peak != 9 || len(next.Forks) != 1 {
+	if next == nil || next.Epoch != o.view.Epoch+1 || next.Cluster != 1 || next.Origin != 12 || next.TokensFrom != 13 || len(next.Forks) != 1 ||
+		next.Standing != (gossip.Standing{Peak: 2, Birth: 9}) {
 		t.Fatalf("next view %+v", next)
 	}
 	if len(next.Members) != 2 || next.Members[0].ID != 1 || next.Members[1].ID != 4 || next.Members[1].Status != gossip.Leaving {
@@ -374,4 +375,68 @@ func TestAProposalCountsBothViews(t *testing.T) {
 	if p := o.peers[2]; !p.stays || !p.next {
 		t.Error("does not count a member of the next view")
 	}
+}
+
+// TestARequestThatWaitsKeepsItsTime: a look at the view before the batch is due leaves it.
+func TestARequestThatWaitsKeepsItsTime(t *testing.T) {
+	o := leadershipOf("uuu")
+	o.queueJoin(gossip.Node{ID: 9})
+	due := o.batchAt
+	if o.proposeNext(); o.batchAt != due || len(o.joins) != 1 {
+		t.Errorf("the batch is at %v, was at %v", o.batchAt, due)
+	}
+	o, _ = withJoiners()
+	o.peers[4].epoch = 0
+	o.proposeNext()
+	wait := o.raiseAt
+	o.reviewNeeded = true
+	if o.proposeNext() || wait == 0 || o.raiseAt != wait {
+		t.Errorf("joiners wait until %v, waited until %v", o.raiseAt, wait)
+	}
+	o.reviewNeeded = false
+	o.now = wait - 1
+	if o.proposeNext() || o.raiseAt != wait {
+		t.Error("looks before the time")
+	}
+	o.now = wait
+	if !o.proposeNext() || o.proposal.next.Member(3).Status != gossip.Up || o.proposal.next.Member(4).Status != gossip.Joining {
+		t.Error("does not make the joiner up that is ready")
+	}
+}
+
+// TestAChangeStandsBesideARefusedJoin: a leave is proposed although the join is not.
+func TestAChangeStandsBesideARefusedJoin(t *testing.T) {
+	o := leadershipOf("uuu")
+	o.queueJoin(gossip.Node{ID: 9})
+	o.queueLeave(3)
+	o.gone[9] = true
+	o.now = o.batchAt
+	if next := o.buildNext(); next == nil || next.Member(3) != nil || next.Member(9) != nil {
+		t.Errorf("next view %v", next)
+	}
+}
+
+// TestALeaderThatIsLeftOutSendsTheView: it carries a view without itself, commits it, sends it
+// to the members that stay and ends.
+func TestALeaderThatIsLeftOutSendsTheView(t *testing.T) {
+	c, ids, now := leading(4)
+	c.now = now
+	c.Step(now, Tick{}, &Effects{})
+	next := &gossip.View{Cluster: c.view.Cluster, Epoch: c.view.Epoch + 1, Members: c.view.Members[1:]}
+	var out Effects
+	c.out = &out
+	c.leadership.free = false
+	c.leadership.beginProposal(&proposal{next: next, carried: true})
+	out.Reset()
+	for _, id := range ids {
+		got := c.feed(id, &Pong{Ballot: c.leadership.ballot, Epoch: c.view.Epoch, Round: c.leadership.round, Accepted: c.view.Epoch})
+		if got.Removed == nil {
+			continue
+		}
+		if to := receivers[*Decided](got); !slices.Equal(to, ids) || !got.Abandon {
+			t.Errorf("sends the view to %v", to)
+		}
+		return
+	}
+	t.Error("does not end")
 }

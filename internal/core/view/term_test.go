@@ -163,6 +163,7 @@ func TestPongsThatCount(t *testing.T) {
 		"another ballot":    {2, func(_ *leadership, m *Pong) { m.Ballot.Round++ }, false},
 		"no member":         {77, func(*leadership, *Pong) {}, false},
 		"a round to come":   {2, func(_ *leadership, m *Pong) { m.Round++ }, false},
+		"the round again":   {2, func(o *leadership, _ *Pong) { o.peers[2].round = o.round }, true},
 		"an earlier round":  {2, func(o *leadership, m *Pong) { m.Round-- }, true},
 		"a round before it": {2, func(o *leadership, m *Pong) { o.peers[2].round, m.Round = o.round, o.round-1 }, false},
 	} {
@@ -308,6 +309,10 @@ func TestALeaderResignsOnceItCannotLead(t *testing.T) {
 	o.evidence.onProof(ProvenDead{Subject: 3, Certain: true})
 	if _, _, r := o.advanceTerm(); r == nil || r.pause != 0 || r.spread != 0 {
 		t.Errorf("all others are dead: %+v", r)
+	}
+	o.holder.grantedAt = 0
+	if o.mustTakeOver() {
+		t.Error("takes over outside the window")
 	}
 	o = leadershipOf("uuuuu")
 	o.beginProposal(&proposal{next: o.after(1, 2, 3), carried: true})
