@@ -56,3 +56,59 @@ func TestDroppedAreThoseThatAViewNoLongerHas(t *testing.T) {
 		t.Error("the set does not hold the two newest")
 	}
 }
+
+// TestAnEvictedMarkIsForgotten: any incarnation of its process is accepted again.
+func TestAnEvictedMarkIsForgotten(t *testing.T) {
+	m := NewMarks(2, func(p string) bool { return p == "b" })
+	for _, p := range []string{"a", "b", "a", "c"} {
+		m.Accept(p, 5)
+	}
+	if v := m.Accept("a", 1); v != Raised || m.Len() != 2 {
+		t.Errorf("an evicted process: %d, %d marks", v, m.Len())
+	}
+	if v := m.Accept("b", 4); v != Superseded {
+		t.Errorf("a live process: %d", v)
+	}
+	m.Accept("a", 2)
+	if v := m.Accept("a", 2); v != Current || m.Len() != 2 {
+		t.Errorf("a raised mark: %d, %d marks", v, m.Len())
+	}
+}
+
+func TestEvictOldestKeepsTheLiveOnes(t *testing.T) {
+	for name, c := range map[string]struct {
+		live, rest []int
+		gone       int
+		ok         bool
+	}{
+		"none is live":      {nil, []int{2, 3}, 1, true},
+		"the oldest is":     {[]int{1}, []int{3, 1}, 2, true},
+		"the two oldest":    {[]int{1, 2}, []int{1, 2}, 3, true},
+		"all are live":      {[]int{1, 2, 3}, []int{1, 2, 3}, 0, false},
+		"another one lives": {[]int{3}, []int{2, 3}, 1, true},
+	} {
+		rest, gone, ok := EvictOldest([]int{1, 2, 3}, func(k int) bool { return slices.Contains(c.live, k) })
+		if !slices.Equal(rest, c.rest) || gone != c.gone || ok != c.ok {
+			t.Errorf("%s: keeps %v, evicts %d, %v", name, rest, gone, ok)
+		}
+	}
+}
+
+// TestAMemberThatIsBackIsNotDropped: it takes no place among the newest, and may be dropped
+// again.
+func TestAMemberThatIsBackIsNotDropped(t *testing.T) {
+	d := NewDropped[int](2)
+	d.SetMembers([]int{1, 2, 3})
+	d.SetMembers([]int{1})
+	d.SetMembers([]int{1, 2, 4})
+	d.SetMembers([]int{1, 2})
+	if d.Has(2) || !d.Has(3) || !d.Has(4) {
+		t.Error("2 is a member, 3 and 4 are the two newest")
+	}
+	if gone := d.SetMembers([]int{1}); !slices.Equal(gone, []int{2}) || d.Has(3) || !d.Has(4) || !d.Has(2) {
+		t.Errorf("drops %v; 4 and 2 are the two newest", gone)
+	}
+	if gone := d.SetMembers([]int{1}); gone != nil {
+		t.Errorf("an equal view drops %v", gone)
+	}
+}
