@@ -77,7 +77,12 @@ func TestCampaignFailsAndBacksOff(t *testing.T) {
 		"a denied proof": func(p *campaign) {
 			p.onPreVoted(2, &PreVoted{Ballot: p.candidacy.ballot, Base: p.view.Epoch, Linked: []gossip.NodeID{3}})
 		},
-		"no quorum in time": func(p *campaign) { p.now = p.candidacy.deadline; p.advanceCandidacy() },
+		"no quorum in time": func(p *campaign) {
+			p.now = p.candidacy.deadline
+			if _, won, moved := p.advanceCandidacy(); won || !moved {
+				t.Errorf("at its deadline: won %v, moved %v", won, moved)
+			}
+		},
 	} {
 		p := campaignOf(1, "uuu")
 		p.evidence.onProof(ProvenDead{Subject: 3, Certain: true})

@@ -452,6 +452,7 @@ func TestTheNextViewsContests(t *testing.T) {
 	}
 	es.view.Foreign = list
 	e.newest.Verdict = gossip.VerdictYields
+	es.met[9].newest = nil
 	next := es.after()
 	if changed := es.stepForeign(next); !changed || len(next.Foreign) != 2 || next.Epoch != gossip.FirstEpoch(41) || next.TokensFrom != 41 {
 		t.Errorf("after the other's yield: %v, tokens from %d, contests %+v", next.Epoch, next.TokensFrom, next.Foreign)

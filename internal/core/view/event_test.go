@@ -407,3 +407,89 @@ func TestANewLeaderIsAskedAgain(t *testing.T) {
 		t.Errorf("asks %v, want the new leader", got)
 	}
 }
+
+// TestANodeShowsItsLeader: if it has one.
+func TestANodeShowsItsLeader(t *testing.T) {
+	if id, ok := memberCore(1, 0, "uuu").Leader(); id != 0 || ok {
+		t.Errorf("without a leader: %v, %v", id, ok)
+	}
+	if id, ok := memberCore(1, 2, "uuu").Leader(); id != 2 || !ok {
+		t.Errorf("follows %v, %v", id, ok)
+	}
+	if memberCore(1, 2, "uuu").LeaderLease() != 0 {
+		t.Error("a member has a leader lease")
+	}
+}
+
+// TestAFirstViewIsAcknowledged: to a leader that is not in it. A view without the joiner is not
+// taken.
+func TestAFirstViewIsAcknowledged(t *testing.T) {
+	for _, in := range []bool{true, false} {
+		self := gossip.NodeID(1 + 8*b2i(!in))
+		c := New(Config{Self: gossip.Node{ID: self}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
+		c.Step(1, Contacts{Nodes: []gossip.Node{{ID: 7}}}, &Effects{})
+		out := c.feed(7, &Decided{View: Whole(viewOf("juu"))})
+		if in && (c.view == nil || !slices.Equal(receivers[*Decided](out), []gossip.NodeID{7})) {
+			t.Errorf("acknowledges to %v", receivers[*Decided](out))
+		}
+		if !in && (c.view != nil || len(out.Send) != 0 || c.Over()) {
+			t.Errorf("takes a view without itself, sends %+v", out.Send)
+		}
+	}
+}
+
+// TestALeavingNodeWakesToAskAgain: once per ping, until it has left.
+func TestALeavingNodeWakesToAskAgain(t *testing.T) {
+	c := memberCore(1, 2, "uuu")
+	c.Step(c.now, Leave{}, &Effects{})
+	if got := c.Deadline(); got != c.now.Add(testPing) {
+		t.Errorf("wakes at %v, now %v", got, c.now)
+	}
+	c = memberCore(1, 2, "uuu")
+	c.Step(c.now, AnnounceLeave{}, &Effects{})
+	if got := c.Deadline(); got != c.now.Add(testPing) {
+		t.Errorf("announces again at %v, now %v", got, c.now)
+	}
+}
+
+// TestContactsAreBounded: each is asked once in a turn.
+func TestContactsAreBounded(t *testing.T) {
+	j := &joining{history: &history{env: envOf(1)}}
+	var all []gossip.Node
+	for i := range contactsMax + 5 {
+		all = append(all, gossip.Node{ID: gossip.NodeID(i)})
+	}
+	if j.onContacts(all); len(j.contacts) != contactsMax || j.contacts[0].ID != 2 {
+		t.Errorf("%d contacts, at most %d, the first is %v", len(j.contacts), contactsMax, j.contacts[0].ID)
+	}
+}
+
+// TestANodeBeyondHelp: its accepted attempt needs members that are proven dead, weakly or
+// certainly, and it may not take over.
+func TestANodeBeyondHelp(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(c *Core)
+		want   bool
+	}{
+		"the attempt needs the dead": {func(*Core) {}, true},
+		"the deaths are certain":     {func(c *Core) { c.evidence.proofs[4].certain, c.evidence.proofs[5].certain = true, true }, true},
+		"it may take over": {func(c *Core) {
+			c.evidence.proofs[4].certain, c.evidence.proofs[5].certain, c.holder.grantedAt = true, true, c.now
+		}, false},
+		"no attempt":                     {func(c *Core) { clear(c.acceptor.attempts) }, false},
+		"one of them lives":              {func(c *Core) { c.evidence.withdrawProof(4) }, false},
+		"no proofs":                      {func(c *Core) { clear(c.evidence.proofs) }, false},
+		"an attempt that the living can": {func(c *Core) { c.acceptor.attempts[c.view.Epoch].next = c.after(5) }, false},
+		"it has ended":                   {func(c *Core) { c.ended = true }, false},
+	} {
+		core := memberCore(1, 2, "uuuuu")
+		core.acceptor.storeAttempt(core.view.Epoch, &attempt{next: core.after(2, 3)})
+		for _, id := range []gossip.NodeID{4, 5} {
+			core.Step(core.now, ProvenDead{Subject: id}, &Effects{})
+		}
+		c.change(core)
+		if got := core.BeyondHelp(); got != c.want {
+			t.Errorf("%s: beyond help %v", name, got)
+		}
+	}
+}

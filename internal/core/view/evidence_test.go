@@ -223,6 +223,9 @@ func silenceOf(word string) *silence {
 // itself been without a lease for the time.
 func TestSilenceIsCountedPerMember(t *testing.T) {
 	s := silenceOf("uuu")
+	if s.assumes() {
+		t.Error("assumes deaths in its first view immediately")
+	}
 	s.now = s.now.Add(time.Second / 2)
 	s.signOfLife(3)
 	s.signOfLife(77)

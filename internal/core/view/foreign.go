@@ -82,6 +82,7 @@ type encounter struct {
 	// nonce is this leader's, theirs the newest of the other leader.
 	nonce, theirs uint64
 	// to is the other leader, the zero Node until it is learned; nodes are its members.
+	// Invariant: there is at least one of them.
 	to    gossip.Node
 	nodes []gossip.Node
 	// newest is the newest message that echoed nonce, newestAt when it arrived.
@@ -262,7 +263,7 @@ func (es *encounters) onEncounter(from gossip.NodeID, m *Encounter) {
 
 // heardRecently reports whether a message of the other leader arrived recently.
 func (e *encounter) heardRecently(in *env) bool {
-	return e != nil && e.newest != nil && in.now.Sub(e.newestAt) <= 4*in.cfg.Ping
+	return e.newest != nil && in.now.Sub(e.newestAt) <= 4*in.cfg.Ping
 }
 
 // driveForeign sends a leader's round to the other clusters, and drops those that do not
@@ -311,7 +312,7 @@ func (es *encounters) leaveContest(e *encounter) {
 		return
 	}
 	addr := e.to.Addr
-	if addr == "" && len(e.nodes) > 0 {
+	if addr == "" {
 		addr = e.nodes[0].Addr
 	}
 	wait := es.ignoreSource(hostOf(addr), es.now)

@@ -292,6 +292,14 @@ func TestWithheldLeases(t *testing.T) {
 			}
 		}
 	}
+	for _, subject := range []gossip.NodeID{2, 4} {
+		o := leadershipOf("uuuu")
+		o.out.Trace = nil
+		o.withholdLease(subject, 6-subject)
+		if e := o.out.Trace[0]; e.Subject != 4 || e.Detail != "cannot work with "+gossip.NodeID(2).String() {
+			t.Errorf("traces %+v", e)
+		}
+	}
 	o := leadershipOf("uuuu")
 	o.reports(1, 2, 3)
 	if r := o.withholdLease(1, 2); r == nil || r.pause != 2*testLease+testRemove || o.peers[2].leaseWithheldSince != 0 {

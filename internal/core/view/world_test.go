@@ -238,6 +238,9 @@ func (w *world) trace(n *simNode, e *TraceEvent) {
 	if w.traced != nil {
 		w.traced(n, e)
 	}
+	if e.Kind == "drive does not end" {
+		w.fail("the core of %d drives in circles", n.id)
+	}
 }
 
 func (w *world) note(format string, args ...any) {
