@@ -50,7 +50,7 @@ const (
 func (m *Marks[P]) Accept(p P, k uint64) Verdict {
 	newest, known := m.newest[p]
 	switch {
-	case known && k < newest:
+	case k < newest:
 		return Superseded
 	case known && k == newest:
 		return Current

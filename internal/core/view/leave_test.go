@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -102,5 +103,87 @@ func TestFarewellEndsOnceAQuorumHoldsTheView(t *testing.T) {
 	f.now = f.until
 	if !f.distributeView() {
 		t.Error("goes on after its time")
+	}
+}
+
+// TestAFarewellCountsHolders: of its view or a later one of the cluster. It answers those that
+// stay and ask, and repeats the view twice per ping to those that live.
+func TestAFarewellCountsHolders(t *testing.T) {
+	e := evidenceOf(1, "uuuu")
+	last := e.after(1)
+	f := &farewell{
+		history: e.history, evidence: e, quorums: &quorums{history: e.history, evidence: e},
+		last: last, packed: Whole(last), knows: map[gossip.NodeID]bool{}, until: e.now.Add(2 * testRemove),
+	}
+	for name, v := range map[string]*SentView{
+		"no view":         nil,
+		"another cluster": Whole(&gossip.View{Cluster: 9, Epoch: last.Epoch}),
+		"the view before": Whole(&gossip.View{Cluster: 1, Epoch: last.Epoch - 1}),
+	} {
+		if f.countAnswer(2, &Decided{View: v}); f.knows[2] {
+			t.Errorf("%s counts", name)
+		}
+	}
+	if f.countAnswer(2, &Decided{View: Whole(&gossip.View{Cluster: 1, Epoch: last.Epoch + 1})}); !f.knows[2] {
+		t.Error("a later view does not count")
+	}
+	for _, m := range []Message{&PreVote{}, &Prepare{}, &LeaveRequest{}, &JoinRequest{}, &NeedView{}} {
+		f.countAnswer(3, m)
+		f.countAnswer(9, m)
+		if got := f.sentTo(); !slices.Equal(got, []gossip.NodeID{3}) {
+			t.Errorf("answers %T with the view to %v", m, got)
+		}
+	}
+	if f.countAnswer(3, &Pong{}); f.sentTo() != nil {
+		t.Error("answers a pong")
+	}
+	e.onProof(ProvenDead{Subject: 3, Certain: true})
+	if f.distributeView() || !slices.Equal(f.sentTo(), []gossip.NodeID{4}) || f.next != f.now.Add(testPing/2) {
+		t.Errorf("sends the view to others than 4, and again at %v", f.next)
+	}
+	f.now = f.next - 1
+	if f.distributeView() || f.sentTo() != nil {
+		t.Error("repeats the view too soon")
+	}
+}
+
+// TestAllLeave: members that are dead, are joining or leave do not stay.
+func TestAllLeave(t *testing.T) {
+	d := departureOf(1, "uuuj")
+	d.leavers[2], d.leavers[3] = true, true
+	if !d.allLeave() {
+		t.Error("a joiner stays")
+	}
+	if d = departureOf(1, "ujl"); d.allLeave() {
+		t.Error("a member that is shown as leaving votes until it leaves")
+	}
+	d.leavers[3] = true
+	if !d.allLeave() || d.allOthersDead() {
+		t.Error("all leave, and none is dead")
+	}
+}
+
+// TestRepeatsFollowTheirIntent: a new leader is sent the request or the notice, whichever this
+// node has made.
+func TestRepeatsFollowTheirIntent(t *testing.T) {
+	d := departureOf(1, "uuu")
+	d.nextLeave, d.nextAnnounce = d.now+5, d.now+5
+	if d.repeatLeave(); d.nextLeave != d.now+5 || d.nextAnnounce != d.now+5 {
+		t.Error("repeats without a request")
+	}
+	d.announced = true
+	if d.repeatLeave(); d.nextLeave != d.now+5 || d.nextAnnounce != d.now {
+		t.Error("must repeat the notice alone")
+	}
+	d.leaving = true
+	if d.repeatLeave(); d.nextLeave != d.now {
+		t.Error("must repeat the request")
+	}
+	if d.announces() {
+		t.Error("announces a leave that it has requested")
+	}
+	d.leaving, d.view = false, nil
+	if d.announces() {
+		t.Error("announces a leave without a view")
 	}
 }
