@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -96,5 +97,107 @@ func TestProofsCountInTheirWindow(t *testing.T) {
 		if q.total(setOf(1)) {
 			t.Error("a node that leaves counts proofs")
 		}
+	}
+}
+
+// TestPromisesOfOneBallot: the same candidate gets it again, another does not.
+func TestPromisesOfOneBallot(t *testing.T) {
+	ballot := Ballot{Round: 9, Node: 2}
+	for name, c := range map[string]struct {
+		candidate gossip.NodeID
+		b         Ballot
+		change    func(a *acceptor)
+		want      bool
+	}{
+		"again":                         {2, ballot, func(*acceptor) {}, true},
+		"to another":                    {4, ballot, func(*acceptor) {}, false},
+		"a higher one":                  {4, Ballot{Round: 9, Node: 4}, func(*acceptor) {}, true},
+		"a lower one":                   {1, Ballot{Round: 9, Node: 1}, func(*acceptor) {}, false},
+		"to the leader that it follows": {1, Ballot{Round: 10, Node: 1}, func(a *acceptor) { a.guardLeader(1) }, true},
+		"against itself as leader":      {2, Ballot{Round: 10, Node: 2}, func(a *acceptor) { a.guardLeader(3) }, false},
+		"a claim of another's death":    {2, Ballot{Round: 10, Node: 2}, func(a *acceptor) { a.guardLeader(4) }, false},
+	} {
+		a := acceptorOf(3, "uuuu")
+		a.promised = ballot
+		c.change(a)
+		if got := a.wouldPromise(c.candidate, c.b, []gossip.NodeID{1, 3}); got != c.want {
+			t.Errorf("%s: promises %v", name, got)
+		}
+	}
+}
+
+// TestAPreVoteChangesNothing: it is answered with the ballot that was promised, and the links.
+func TestAPreVoteChangesNothing(t *testing.T) {
+	a := acceptorOf(3, "uuuu")
+	a.promised = Ballot{Round: 4, Node: 1}
+	a.evidence.setLink(4, true)
+	m := &PreVote{Ballot: Ballot{Round: 5, Node: 2}, Base: a.ref(), Dead: []gossip.NodeID{1}, Weak: []gossip.NodeID{4}}
+	a.onPreVote(2, m)
+	got := a.out.Send[0].Msg.(*PreVoted)
+	if a.out.Send[0].To != 2 || got.Ballot != m.Ballot || got.Base != a.view.Epoch || !got.Yes || got.Promised.Round != 4 || !slices.Equal(got.Linked, []gossip.NodeID{4}) {
+		t.Errorf("answers %+v", got)
+	}
+	if a.promised.Round != 4 || a.roundSeen != 0 {
+		t.Errorf("promised %v, has met round %d", a.promised, a.roundSeen)
+	}
+	a.promised.Round = 6
+	if a.onPreVote(2, m); a.out.Send[1].Msg.(*PreVoted).Yes {
+		t.Error("would promise a lower ballot")
+	}
+}
+
+// TestAPromiseIsReportedInFull: with this node's clock, its generation and its links. It
+// supersedes an own attempt if the ballot is another node's and higher.
+func TestAPromiseIsReportedInFull(t *testing.T) {
+	a := acceptorOf(3, "uuuu")
+	a.generation = 44
+	a.evidence.setLink(4, true)
+	m := &Prepare{Ballot: Ballot{Round: 5, Node: 2}, Base: a.ref(), Dead: []gossip.NodeID{1}, Weak: []gossip.NodeID{4}}
+	if !a.onPrepare(2, m) || a.onPrepare(2, m) {
+		t.Error("the first promise supersedes an attempt, its repetition does not")
+	}
+	got := a.out.Send[0].Msg.(*Promised)
+	if got.Ballot != m.Ballot || got.Base != a.view.Epoch || got.Generation != 44 || got.T0 != int64(a.now) || !slices.Equal(got.Linked, []gossip.NodeID{4}) || got.Accepted != nil {
+		t.Errorf("answers %+v", got)
+	}
+	a.storeAttempt(a.view.Epoch, &attempt{ballot: Ballot{Round: 4, Node: 1}, next: a.after(1), emergency: true})
+	m.Ballot = Ballot{Round: 7, Node: 3}
+	if a.onPrepare(2, m) {
+		t.Error("its own ballot supersedes its attempt")
+	}
+	if got := a.out.Send[2].Msg.(*Promised); !got.Emergency || got.Accepted == nil || a.nextBallot().Round != 8 {
+		t.Errorf("answers %+v, its next ballot is %v", got, a.nextBallot())
+	}
+	a.noteBallot(Ballot{Round: 20})
+	a.noteBallot(Ballot{Round: 10})
+	if a.nextBallot().Round != 21 {
+		t.Errorf("next ballot %v, has met round 20", a.nextBallot())
+	}
+}
+
+// TestTheHigherAttemptCounts: none is below every other.
+func TestTheHigherAttemptCounts(t *testing.T) {
+	low, high := &attempt{ballot: Ballot{Round: 1}}, &attempt{ballot: Ballot{Round: 2}}
+	if low.higher(high) != high || high.higher(low) != high || low.higher(nil) != low || (*attempt)(nil).higher(low) != low || high.higher(&attempt{ballot: high.ballot}) != high {
+		t.Error("the attempt with the higher ballot must count, of equal ones the first")
+	}
+}
+
+// TestAnAttemptRaisesTheGeneration: that this node has met.
+func TestAnAttemptRaisesTheGeneration(t *testing.T) {
+	a := acceptorOf(3, "uuu")
+	next := a.after(1)
+	next.Epoch = gossip.FirstEpoch(30)
+	a.storeAttempt(a.view.Epoch, &attempt{next: next})
+	if a.generation != 30 {
+		t.Errorf("generation %d", a.generation)
+	}
+	a.guardLeader(2)
+	if a.dropSuperseded(); len(a.attempts) != 1 || a.guard.leader != 2 || a.checkAttempts() != nil {
+		t.Errorf("without a newer view: attempts %v, promise to %v", a.attempts, a.guard.leader)
+	}
+	a.attempts[a.view.Epoch-1] = &attempt{}
+	if a.checkAttempts() == nil {
+		t.Error("an attempt on a former view passes the check")
 	}
 }

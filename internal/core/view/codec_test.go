@@ -107,3 +107,48 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestPackedViewsThatCannotBe: of a base after the view, or of a view without an epoch. A packed
+// view needs no members.
+func TestPackedViewsThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(v *SentView)
+		fails bool
+	}{
+		"a base before it":       {func(*SentView) {}, false},
+		"its own base":           {func(v *SentView) { v.change.base = v.Epoch }, false},
+		"a base after it":        {func(v *SentView) { v.change.base = v.Epoch + 1 }, true},
+		"no epoch":               {func(v *SentView) { v.Epoch, v.change.base = 0, 0 }, true},
+		"an impossible status":   {func(v *SentView) { v.change.other[0].status = 0 }, true},
+		"a member without one":   {func(v *SentView) { v.change.added[0].Status = 9 }, true},
+		"a contest of no one":    {func(v *SentView) { v.Foreign[0].Cluster = 0 }, true},
+		"as many forks as fit":   {func(v *SentView) { v.Forks = make([]gossip.Fork, forksMax) }, false},
+		"one fork more":          {func(v *SentView) { v.Forks = make([]gossip.Fork, forksMax+1) }, true},
+		"a contest's many nodes": {func(v *SentView) { v.Foreign[0].Nodes = make([]gossip.Node, foreignNodesMax+1) }, true},
+	} {
+		v := samplePacked()
+		c.spoil(v)
+		if _, err := Decode(Append(nil, &Decided{View: v})); (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestASecretIsSentOrNot: half of one is a secret, and a frame that announces none must not have
+// the place for it.
+func TestASecretIsSentOrNot(t *testing.T) {
+	for _, secret := range [][2]uint64{{}, {1, 0}, {0, 1}, {1, 2}} {
+		m, err := Decode(Append(nil, &Ping{Epoch: 1, Secret: secret}))
+		if err != nil || m.(*Ping).Secret != secret {
+			t.Errorf("%v becomes %+v, %v", secret, m, err)
+		}
+	}
+	frame := Append(nil, &Ping{Epoch: 1, Secret: [2]uint64{1, 0}})
+	at := len(frame) - 16
+	for i := at; i < len(frame); i++ {
+		frame[i] = 0
+	}
+	if _, err := Decode(frame); err == nil {
+		t.Error("a frame with an empty secret decodes")
+	}
+}
