@@ -101,18 +101,6 @@ func change(op history.Op, fits func(history.Record) bool, plant func(g *game, r
 	}
 }
 
-// follower is a record of an operation about the entity of r, after it.
-func (g *game) follower(r *history.Record, op history.Op) *history.Record {
-	var first *history.Record
-	for i := range g.records {
-		f := &g.records[i]
-		if f.Op == op && f.Entity == r.Entity && f.Start > r.Start && (first == nil || f.Start < first.Start) {
-			first = f
-		}
-	}
-	return first
-}
-
 var plantings = []planting{
 	{"two instances at the same time", oneInstance, change(history.Handled, nil, func(g *game, r *history.Record) {
 		g.add(history.Record{Op: history.Handled, Entity: r.Entity, Node: r.Node + 50, Term: r.Term + 1, Seq: 1, Value: 1, Start: r.Start + 100, End: r.End + 100})

@@ -107,3 +107,136 @@ func TestTheTermOfAStop(t *testing.T) {
 		t.Errorf("the state of another node: holds %+v", ss.heldStates())
 	}
 }
+
+// A stop that leaves no state, or none of this allocation, is reported immediately, also if its
+// receiver has left: there is nothing to send elsewhere.
+func TestAStopWithoutAStateIsNotStranded(t *testing.T) {
+	for name, stop := range map[string]func(*bench, protocol.Token){
+		"no receiver": func(b *bench, tok protocol.Token) { b.send(1, tok, 0).view(boss, self).keep(1, tok) },
+		"no state": func(b *bench, tok protocol.Token) {
+			b.send(1, tok, other).view(boss, self).step(ShardStopped{Shards: st(1, tok)})
+		},
+		"a former state": func(b *bench, tok protocol.Token) {
+			b.send(1, tok, other).view(boss, self)
+			b.step(StateHeld{Shard: 1, Token: protocol.Token{Term: tok.Term, Seq: tok.Seq - 1}, From: self})
+			b.step(ShardStopped{Shards: st(1, tok)})
+		},
+		"a receiver that is there": func(b *bench, tok protocol.Token) { b.send(1, tok, other).keep(1, tok) },
+	} {
+		b := newBench(t, &Floors{})
+		tok := b.run(1)
+		if stop(b, tok); len(all[*protocol.Stopped](b)) != 1 {
+			t.Errorf("%s: does %s", name, b.show())
+		}
+	}
+}
+
+// An order that is repeated while the shard stops is the one that the stop answers.
+func TestAStopAnswersTheNewestOrder(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.run(1)
+	b.send(1, tok, other)
+	b.send(1, tok, other)
+	newest := b.seq
+	if m := only[*protocol.Stopped](b.keep(1, tok)); m.Seq != newest {
+		t.Errorf("answers %d, want %d", m.Seq, newest)
+	}
+	// So is the order that leaves a stranded state where it is.
+	b = newBench(t, &Floors{})
+	tok = b.run(1)
+	b.send(1, tok, other).view(boss, self).keep(1, tok)
+	b.send(1, tok, 0)
+	if m := only[*protocol.Stopped](b); m.Seq != b.seq {
+		t.Errorf("answers %d, want %d", m.Seq, b.seq)
+	}
+}
+
+// While a shard stops, an order to send its state elsewhere counts if the receiver has left. One
+// without a receiver takes nothing back, and one that came while the receiver was there is void.
+func TestOnlyALostReceiverIsReplaced(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.view(boss, self, other, fourth)
+	tok := b.run(1)
+	b.send(1, tok, other)
+	b.view(boss, self, fourth).send(1, tok, fourth).send(1, tok, 0)
+	if s := only[StopShard](b.keep(1, tok)); s.To != fourth {
+		t.Errorf("sends the state to %v", s.To)
+	}
+	b = newBench(t, &Floors{})
+	b.view(boss, self, other, fourth)
+	tok = b.run(1)
+	b.send(1, tok, other).send(1, tok, fourth)
+	b.view(boss, self, fourth).keep(1, tok)
+	refuse[StopShard](b)
+	refuse[*protocol.Stopped](b)
+}
+
+// A shard that has stopped here with its state stops once more to send it, if the state is that
+// of the order and its new home is another member. Otherwise the node repeats its promise.
+func TestAKeptStateIsSentOnOrder(t *testing.T) {
+	stopped := func() (*bench, protocol.Token) {
+		b := newBench(t, &Floors{})
+		tok := b.run(1)
+		return b.send(1, tok, 0).keep(1, tok), tok
+	}
+	b, tok := stopped()
+	b.send(1, tok, other)
+	if s := only[StopShard](b); s.To != other || s.Token != tok {
+		t.Errorf("sends %+v", s)
+	}
+	refuse[*protocol.Stopped](b)
+	if m := only[*protocol.Stopped](b.keep(1, tok)); m.Seq != b.seq {
+		t.Errorf("answers %d, want %d", m.Seq, b.seq)
+	}
+	for name, order := range map[string]func(*bench, protocol.Token){
+		"to this node":     func(b *bench, tok protocol.Token) { b.send(1, tok, self) },
+		"to no node":       func(b *bench, tok protocol.Token) { b.send(1, tok, 0) },
+		"to the departed":  func(b *bench, tok protocol.Token) { b.view(boss, self).send(1, tok, other) },
+		"of another token": func(b *bench, _ protocol.Token) { b.send(1, b.token(), other) },
+		"of another shard": func(b *bench, tok protocol.Token) { b.send(2, tok, other) },
+		"of another home": func(b *bench, tok protocol.Token) {
+			b.step(StateHeld{Shard: 3, Token: tok, From: boss}).send(3, tok, other)
+		},
+	} {
+		b, tok := stopped()
+		order(b, tok)
+		refuse[StopShard](b)
+		if m := only[*protocol.Stopped](b); m.Seq != b.seq || len(b.c.Hosted()) != 0 {
+			t.Errorf("%s: answers %d, want %d; hosts %v", name, m.Seq, b.seq, b.c.Hosted())
+		}
+	}
+}
+
+// The queries show the shards that live here, with those that stop.
+func TestHostedShardsAreListed(t *testing.T) {
+	b := newBench(t, &Floors{})
+	runs, stops := b.run(1), b.run(4)
+	b.handOff(4, stops)
+	want := []protocol.Claim{{Shard: 1, Token: runs, State: protocol.ClaimHosted}, {Shard: 4, Token: stops, State: protocol.ClaimStopping}}
+	if got := b.c.Hosted(); !slices.Equal(got, want) {
+		t.Errorf("lists %+v, want %+v", got, want)
+	}
+}
+
+// Of two states of one allocation, which cannot be, the later report counts. The census reports
+// no more states than fit into its message.
+func TestStatesOfTheCensusAreBounded(t *testing.T) {
+	ss, out := newStates()
+	ss.stateHeld(state(5, 7))
+	ss.stateHeld(state(5, 8))
+	if got := ss.heldStates(); len(got) != 1 || got[0] != state(5, 8) || len(out.Do) != 1 {
+		t.Errorf("holds %+v, does %+v", got, out.Do)
+	}
+	if ss.dropState(3, 7, protocol.Token{Term: 1, Seq: 9}); len(out.Do) != 1 {
+		t.Errorf("drops a state that is not here: %+v", out.Do)
+	}
+	ss.cfg.Shards = protocol.ShardsMax
+	for i := range protocol.HeldMax + 2 {
+		s := state(5, 7)
+		s.Shard = protocol.ShardID(i)
+		ss.stateHeld(s)
+	}
+	if got := ss.heldStates(); len(got) != protocol.HeldMax || got[len(got)-1].Shard != protocol.HeldMax-1 {
+		t.Errorf("reports %d states, the last of shard %v", len(got), got[len(got)-1].Shard)
+	}
+}
