@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,14 +20,23 @@ import (
 
 func main() { os.Exit(runExample()) }
 
+// report is a run as its receiver gets it.
+type report struct {
+	execution
+	node string
+}
+
 // runExample starts the nodes, watches the job, and returns the exit code.
 func runExample() int {
-	ran := make(chan string, 1)
+	ran := make(chan report, 16)
 	start := func(ctx context.Context, cfg peerage.Config) (*peerage.Node, *jobs, error) {
 		return startJobs(ctx, cfg, func(e execution) error {
-			fmt.Printf("run %d of %s\n", e.Number, e.Job)
-			ran <- cfg.Name
-			return nil
+			select {
+			case ran <- report{e, cfg.Name}:
+				return nil
+			default:
+				return errors.New("the receiver has too many runs to read")
+			}
 		})
 	}
 	return trio.Main("jobs", start, func(ctx context.Context, nodes []trio.Member[*jobs]) error {
@@ -47,18 +57,24 @@ func startJobs(ctx context.Context, cfg peerage.Config, execute func(execution) 
 	return node, region, node.Start(ctx)
 }
 
-// watchJob starts a job, and crashes the node that runs it after the second run.
-func watchJob(ctx context.Context, nodes []trio.Member[*jobs], ran <-chan string) error {
+// watchJob starts a job, receives its runs, and crashes the node that runs it after the
+// second one. A run whose number had no copies yet comes again, and is skipped.
+func watchJob(ctx context.Context, nodes []trio.Member[*jobs], ran <-chan report) error {
 	if _, err := nodes[0].Service.Ask(ctx, "report", order{Every: 500 * time.Millisecond}); err != nil {
 		return err
 	}
-	for i := range 4 {
+	for last := 0; last < 4; {
 		select {
-		case name := <-ran:
-			if i != 1 {
+		case r := <-ran:
+			if r.Number <= last {
 				continue
 			}
-			if err := nodes[name[0]-'a'].Close(); err != nil { // abrupt, as in a crash
+			last = r.Number
+			fmt.Printf("run %d of %s\n", r.Number, r.Job)
+			if last != 2 {
+				continue
+			}
+			if err := nodes[r.node[0]-'a'].Close(); err != nil { // abrupt, as in a crash
 				return err
 			}
 			fmt.Println("its node crashes")
