@@ -19,6 +19,8 @@ import (
 
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/sim"
+	"github.com/peerage-go/peerage/internal/sim/script"
+	"github.com/peerage-go/peerage/internal/sim/shrink"
 )
 
 const simHelp = `Plays seeds of the simulator: all protocol cores of a small cluster on virtual
@@ -27,9 +29,15 @@ same run.
 
   peerage sim --seeds 1-20000            plays these seeds, on all processors
   peerage sim --seed 7 --draw out.html   draws one run as a page for a browser
+  peerage sim --seed 7 --shrink          makes a run that fails small, as a script
+  peerage sim --script FILE              plays a script that --shrink has written
 
 Ends with the first seed that fails: its failure is printed with the newest
-events, and the exit code is 1. --draw shows what happened.`
+events, and the exit code is 1. --shrink then looks for a smaller run that fails
+in the same check: fewer nodes, types, shards and messages, a shorter time, fewer
+kinds of faults, and at last fewer single faults. It writes that run down as a
+script: a text with one setting or fault on each line. --draw shows what happened,
+with --shrink in the small run.`
 
 // nodesMax and shardsMax are the largest numbers of hosts and shards that one can ask for.
 const (
@@ -46,6 +54,10 @@ type simulation struct {
 	workers int
 	verbose bool
 	draw    string
+	// shrink makes a failure small; file names a script, which is played in place of a seed.
+	shrink bool
+	file   string
+	script *script.Script
 
 	first, last uint64
 
@@ -94,6 +106,8 @@ func (p *program) simCommand() *cobra.Command {
 	flags.IntVar(&s.shards, "shards", 0, "number of shards of the first type (0: the seed selects 1 to 32)")
 	flags.IntVar(&s.workers, "parallel", runtime.NumCPU(), "number of seeds to play at the same time")
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print every event")
+	flags.BoolVar(&s.shrink, "shrink", false, "make the run that fails small, and write it as a script under testdata/regress")
+	flags.StringVar(&s.file, "script", "", "`file` with a script to play in place of a seed")
 	flags.StringVar(&s.draw, "draw", "", "`file` to draw the run in, as one page of HTML; of many seeds, the one that fails")
 	return cmd
 }
@@ -119,7 +133,7 @@ func (s *simulation) setSeeds() error {
 }
 
 func (p *program) runSim(s *simulation) error {
-	if err := s.setSeeds(); err != nil {
+	if err := errors.Join(s.setSeeds(), s.readScript()); err != nil {
 		return usageError(err)
 	}
 	if s.nodes < 0 || s.nodes > nodesMax || s.shards < 0 || s.shards > shardsMax || s.workers < 1 {
@@ -135,10 +149,13 @@ func (p *program) runSim(s *simulation) error {
 	if s.failed == nil && ctx.Err() != nil {
 		return fmt.Errorf("interrupted after %d of %d seeds; none of them failed", s.played, s.count())
 	}
+	s.printOutcome(p.text(), took)
+	if err := s.shrinkFailure(ctx, p.text(), shrink.PlaySim); err != nil {
+		return err
+	}
 	if err := s.drawRun(p.text()); err != nil {
 		return err
 	}
-	s.printOutcome(p.text(), took)
 	if p.json {
 		if err := p.printJSON(s.newReport(took)); err != nil {
 			return err
@@ -151,11 +168,6 @@ func (p *program) runSim(s *simulation) error {
 }
 
 func (s *simulation) count() uint64 { return s.last - s.first + 1 }
-
-// config returns the run of a seed.
-func (s *simulation) config(seed uint64) sim.Config {
-	return sim.Config{Seed: seed, Nodes: s.nodes, Shards: s.shards}
-}
 
 // playAll plays the seeds in order, several at the same time, until one fails or ctx ends. All
 // seeds below the one that failed have been played then.
@@ -228,7 +240,10 @@ func (s *simulation) printOutcome(out io.Writer, took time.Duration) {
 	if r := s.failed; r != nil {
 		fmt.Fprintf(out, "seed %d FAILED after %v of virtual time: %v\n", r.Seed, r.Virtual, r.Failure)
 		fmt.Fprintf(out, "\nFAIL: seed %d of %d to %d; %d seeds played in %v.\n", r.Seed, s.first, s.last, s.played, took.Round(time.Millisecond))
-		fmt.Fprintf(out, "  peerage sim --seed %d%s --draw seed-%d.html   shows what happened\n", r.Seed, s.sizeFlags(), r.Seed)
+		fmt.Fprintf(out, "  peerage sim %s --draw seed-%d.html   shows what happened\n", s.source(r.Seed), r.Seed)
+		if !s.shrink && s.script == nil {
+			fmt.Fprintf(out, "  peerage sim %s --shrink   makes the run small\n", s.source(r.Seed))
+		}
 		return
 	}
 	fmt.Fprintf(out, "PASS: %d seeds, %v of virtual time in %v, %d rare states seen\n%s\n",
@@ -243,17 +258,6 @@ func (s *simulation) describeJudges() string {
 		text += fmt.Sprintf("%d with %s", s.weakened[setting], setting)
 	}
 	return text
-}
-
-// sizeFlags are the flags that fix the numbers of hosts and shards, if they are fixed.
-func (s *simulation) sizeFlags() (flags string) {
-	if s.nodes > 0 {
-		flags += fmt.Sprintf(" --nodes %d", s.nodes)
-	}
-	if s.shards > 0 {
-		flags += fmt.Sprintf(" --shards %d", s.shards)
-	}
-	return flags
 }
 
 // newReport returns the JSON of a simulation.

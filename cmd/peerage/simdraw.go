@@ -19,12 +19,12 @@ func (s *simulation) drawRun(out io.Writer) error {
 		fmt.Fprintf(out, "no seed failed: %s was not written; name one seed to draw its run\n", s.draw)
 		return nil
 	case r == nil:
-		cfg := s.config(s.failed.Seed)
+		cfg := s.config(s.failed.Seed) // or the script that shrinkFailure has made of it
 		cfg.Record = true
 		again := sim.Run(cfg)
 		r = &again
 	}
-	if err := savePage(s.draw, fmt.Sprintf("peerage sim --seed %d%s --draw %s", r.Seed, s.sizeFlags(), s.draw), r); err != nil {
+	if err := savePage(s.draw, fmt.Sprintf("peerage sim %s --draw %s", s.source(r.Seed), s.draw), r); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Diagram: %s\n", s.draw)

@@ -35,7 +35,7 @@ func (a *aimedFaults) onProposal(from *node, base, next *gossip.View) {
 // burst cuts off or pauses some members, and kills some shortly after.
 func (a *aimedFaults) burst(from *node, next *gossip.View) {
 	s := &a.run.Config
-	if a.run.Calm || !s.Bursts || !a.rand.Chance(40) {
+	if a.run.Calm || !s.Bursts || !a.rand.Chance(40) || !a.run.Strikes("burst at a proposal") {
 		return
 	}
 	a.run.Hit(coverage.Burst)
@@ -83,7 +83,7 @@ func (a *aimedFaults) hitRaise(from *node, base, next *gossip.View) {
 		return
 	}
 	raised, old := a.votersIn(from, base, next)
-	if len(raised) == 0 || len(old) < 2 {
+	if len(raised) == 0 || len(old) < 2 || !a.run.Strikes("cuts at a raise") {
 		return
 	}
 	a.run.Hit(coverage.RaiseAimed)
@@ -146,7 +146,7 @@ func (a *aimedFaults) onCommit(at *node, former, v *gossip.View) {
 		n := a.hosts.byID[m.ID]
 		return v.Member(m.ID) == nil && n != nil && n.p.Active() && !n.member.Leaving()
 	})
-	if !out || len(former.Members) < 3 || !a.rand.Coin() {
+	if !out || len(former.Members) < 3 || !a.rand.Coin() || !a.run.Strikes("cuts at a removal") {
 		return
 	}
 	a.run.Hit(coverage.RemovalAimed)
@@ -168,7 +168,7 @@ func (a *aimedFaults) onCoreTrace(p *process.Process, kind string, about nodeID)
 		coordinator.TraceHandOff: 6, coordinator.TraceMove: 6, region.TraceStart: 6, region.TraceStop: 6,
 		coordinator.TraceOffice: 20, region.TraceCensus: 10,
 	}[kind]
-	if percent == 0 || !a.rand.Chance(percent) {
+	if percent == 0 || !a.rand.Chance(percent) || !a.run.Strikes("strike at: "+kind) {
 		return
 	}
 	victim := a.hosts.byID[p.ID()]

@@ -34,27 +34,31 @@ func (f *faults) planFaults() {
 func (f *faults) breakOne() {
 	s := &f.run.Config
 	kinds := []struct {
-		on bool
-		do func()
+		on   bool
+		name string
+		do   func()
 	}{
-		{s.Crash, func() { f.onOne(f.crash) }},
-		{s.Pause, func() { f.onOne(func(n *node) { f.pauseFor(n, f.drawSpan()) }) }},
-		{s.Slow, func() { f.onOne(f.slowDown) }},
-		{s.Partition, f.partition},
-		{s.Partition, f.clog},
-		{s.Flaky, f.breakConnections},
-		{s.Leave, f.leaveSome},
-		{s.Aim == seed.AimRemoval, f.deafen},
-		{s.Rings, f.cutRing},
+		{s.Crash, "crash", func() { f.onOne(f.crash) }},
+		{s.Pause, "pause", func() { f.onOne(func(n *node) { f.pauseFor(n, f.drawSpan()) }) }},
+		{s.Slow, "slow process", func() { f.onOne(f.slowDown) }},
+		{s.Partition, "partition", f.partition},
+		{s.Partition, "broken paths", f.clog},
+		{s.Flaky, "broken connections", f.breakConnections},
+		{s.Leave, "leave", f.leaveSome},
+		{s.Aim == seed.AimRemoval, "cut to the leader", f.deafen},
+		{s.Rings, "ring", f.cutRing},
 	}
-	var on []func()
-	for _, k := range kinds {
+	var on []int
+	for i, k := range kinds {
 		if k.on {
-			on = append(on, k.do)
+			on = append(on, i)
 		}
 	}
-	if len(on) > 0 {
-		on[f.rand.IntN(len(on))]()
+	if len(on) == 0 {
+		return
+	}
+	if k := kinds[on[f.rand.IntN(len(on))]]; f.run.Strikes(k.name) {
+		k.do()
 	}
 }
 
@@ -102,7 +106,7 @@ func (f *faults) planRestartAll() {
 	}
 	d := f.run.Config.Duration
 	f.run.After(f.rand.Duration(d/4, d), func() {
-		if f.run.Calm {
+		if f.run.Calm || !f.run.Strikes("restart of all") {
 			return
 		}
 		f.run.Hit(coverage.RestartAll)

@@ -112,7 +112,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 func playPlanted(t *testing.T, b plantedBug, cfg Config) {
 	t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
 		planted.MustCatch(t, b.name, func() string {
-			cfg.again, cfg.aim, cfg.apart, cfg.Seed = true, b.aim, b.apart, b.seen
+			cfg.Brief, cfg.aim, cfg.apart, cfg.Seed = true, b.aim, b.apart, b.seen
 			cfg.disks, cfg.trouble, cfg.clocks = b.disks, b.trouble, b.clocks
 			for n := range plantedSeeds {
 				if r := Run(cfg); r.Failure != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/sim/record"
 	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/script"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 )
 
@@ -24,6 +25,10 @@ type Config struct {
 	// Tail is how many of the newest lines a failure reports. It slows runs down, so
 	// Run plays a failed seed again with a tail of its own when it is 0.
 	Tail int
+	// Brief leaves the newest lines out of a failure instead.
+	Brief bool
+	// Script, if set, is the run to play; of the other fields, Trace, Tail, Brief and Record count.
+	Script *script.Script
 	// Record keeps what happens in a form that can be drawn (package record). The hash of the
 	// run stays the same.
 	Record bool
@@ -35,7 +40,6 @@ type Config struct {
 	narrow, noStrangers bool
 	// orderly, set by tests, has nothing happen but joins, leaves and moves.
 	orderly bool
-	again   bool
 	// apart, set by tests, has every run be one of two clusters that meet.
 	apart bool
 	// clocks, set by tests, has the clocks of stamps jump in every run.
@@ -57,6 +61,9 @@ const largeNodes = 40
 
 // options returns what cfg fixes of the configuration that the seed draws.
 func (cfg *Config) options() *seed.Options {
+	if cfg.Script != nil {
+		return &seed.Options{Seed: cfg.Script.Seed, Given: &cfg.Script.Config}
+	}
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
 		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Aim: cfg.aim,
@@ -84,6 +91,8 @@ type Result struct {
 	Faults, Types, Goal string
 	// Failure is nil when every check held.
 	Failure *Failure
+	// Script writes the run down, with the faults that struck.
+	Script *script.Script
 	// Recording is set if the run was recorded.
 	Recording *record.Recording
 }
@@ -115,7 +124,11 @@ func (f *Failure) Error() string {
 // Run plays one seed to its end. It is deterministic: the same Config, built from
 // the same commit, gives the same Result. It uses the calling goroutine only.
 func Run(cfg Config) Result {
+	if cfg.Script != nil {
+		cfg.Seed, cfg.ViewsOnly = cfg.Script.Seed, cfg.Script.ViewsOnly
+	}
 	w := newWorld(&cfg)
+	played := &script.Script{Seed: cfg.Seed, ViewsOnly: cfg.ViewsOnly, Config: w.run.Config.Clone()}
 	stopped := w.playGuarded()
 	t := &w.run.Trace
 	r := Result{
@@ -124,13 +137,17 @@ func Run(cfg Config) Result {
 		Weakened: w.run.Config.Weakens(),
 	}
 	r.Faults, r.Types, r.Goal = w.run.Config.DescribeFaults(), w.run.Config.DescribeTypes(), w.run.Config.Ending.Goal()
+	if played.Faults = w.run.Struck(); cfg.Script != nil {
+		played.Comment = cfg.Script.Comment
+	}
+	r.Script = played
 	if stopped == nil {
 		r.Recording = w.run.Record.Finish()
 		return r
 	}
-	if cfg.Tail == 0 && !cfg.again {
+	if cfg.Tail == 0 && !cfg.Brief {
 		again := cfg
-		again.Tail, again.again, again.Trace = 120, true, nil
+		again.Tail, again.Brief, again.Trace = 120, true, nil
 		return Run(again)
 	}
 	stopped.What = fmt.Sprintf("seed %d: %s", cfg.Seed, stopped.What)
@@ -138,6 +155,9 @@ func Run(cfg Config) Result {
 	r.Recording = w.run.Record.Finish()
 	stopped.States, stopped.Tail = w.describeProcesses(), t.LastLines()
 	stopped.Replay = fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run %s -v", cfg.Seed, cfg.test())
+	if cfg.Script != nil {
+		stopped.Replay = "go run ./cmd/peerage sim -v --script FILE"
+	}
 	r.Failure = stopped
 	return r
 }

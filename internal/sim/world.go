@@ -39,6 +39,12 @@ type world struct {
 func newWorld(cfg *Config) *world {
 	r := run.New(cfg.options())
 	r.Trace = trace.New(cfg.Trace, cfg.Tail)
+	if s := cfg.Script; s != nil && s.Faults != nil {
+		r.Only = map[int]bool{}
+		for _, f := range s.Faults {
+			r.Only[f.Number] = true
+		}
+	}
 	if cfg.Record {
 		r.Record = record.New(r.Config.Nodes, r.Now)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/record"
+	"github.com/peerage-go/peerage/internal/sim/script"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/trace"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
@@ -25,6 +26,11 @@ type Run struct {
 	Coverage coverage.Counter
 	// Record is nil unless the run is recorded.
 	Record *record.Recorder
+
+	// Faults are the faults that the run has come to, if they are gated by Strikes. Only is nil if
+	// all of them strike.
+	Faults []script.Fault
+	Only   map[int]bool
 
 	// Calm is set when faults have ended.
 	Calm bool
@@ -62,6 +68,24 @@ func (r *Run) Event(node, kind string, num uint64, detail func() string) {
 	if r.Record != nil {
 		r.Record.Note(trace.Slot(node), kind, num, detail)
 	}
+}
+
+// Strikes counts a fault, and reports whether it strikes.
+func (r *Run) Strikes(kind string) bool {
+	f := script.Fault{Number: len(r.Faults) + 1, At: time.Duration(r.Now()), Kind: kind}
+	r.Faults = append(r.Faults, f)
+	return r.Only == nil || r.Only[f.Number]
+}
+
+// Struck lists the faults that struck.
+func (r *Run) Struck() []script.Fault {
+	struck := []script.Fault{}
+	for _, f := range r.Faults {
+		if r.Only == nil || r.Only[f.Number] {
+			struck = append(struck, f)
+		}
+	}
+	return struck
 }
 
 // Until plays events up to a time.

@@ -3,6 +3,7 @@
 package seed
 
 import (
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -26,6 +27,15 @@ type Options struct {
 	Weak bool
 	// Aim is the aim of the run.
 	Aim Aim
+	// Given, if set, is the configuration, of which nothing is drawn.
+	Given *Config
+}
+
+// Clone returns a copy that shares no memory with s.
+func (s *Config) Clone() Config {
+	c := *s
+	c.Roles, c.HostRoles, c.Types = slices.Clone(s.Roles), slices.Clone(s.HostRoles), slices.Clone(s.Types)
+	return c
 }
 
 // Config is the configuration that a seed draws first. Each class of fault is on

@@ -9,6 +9,9 @@ import (
 
 // Draw draws a configuration.
 func Draw(cfg *Options) Config {
+	if cfg.Given != nil {
+		return cfg.Given.Clone()
+	}
 	r := virtual.NewRand(cfg.Seed, 0)
 	s := Config{
 		Nodes:       []int{1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 7}[r.IntN(11)],
