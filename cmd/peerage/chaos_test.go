@@ -15,6 +15,7 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	file, page := filepath.Join(dir, "report.json"), filepath.Join(dir, "page.html")
 	var out, errs bytes.Buffer
@@ -66,6 +67,7 @@ func TestRollingRestartOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
+	t.Parallel()
 	var out, errs bytes.Buffer
 	if code := run([]string{"chaos", "--rolling", "--nodes", "3", "--seed", "3"}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())

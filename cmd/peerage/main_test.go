@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestDemoOnRealProcesses(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"one after another": {"--nodes", "3", "--between", "700ms"},
 		"at once":           {"--nodes", "3", "--at-once"},

@@ -14,6 +14,7 @@ func TestChaosOfAUsersService(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "votes"), "../../examples/votes").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

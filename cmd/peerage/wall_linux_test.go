@@ -15,6 +15,7 @@ func TestCutsOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a network namespace")
 	}

@@ -78,6 +78,7 @@ func TestProcesses(t *testing.T) {
 		t.Skip("starts many processes: not in short mode")
 	}
 	needNetwork(t)
+	t.Parallel()
 	var group sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
 	for _, s := range scenarios() {

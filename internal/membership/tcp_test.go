@@ -93,6 +93,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 }
 
 func TestWrongSettingsAreLoggedOnBothSides(t *testing.T) {
+	t.Parallel()
 	addrs := freeAddrs(t, 3)
 	good := startTCP(t, addrs[0], Config{Join: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
@@ -146,6 +147,7 @@ func awaitLog(t *testing.T, m *member, words ...string) {
 }
 
 func TestAWrongAdvertiseIsLoggedOnBothSides(t *testing.T) {
+	t.Parallel()
 	addrs := freeAddrs(t, 3)
 	good := startTCP(t, addrs[0], Config{Name: "good", Join: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
@@ -158,6 +160,7 @@ func TestAWrongAdvertiseIsLoggedOnBothSides(t *testing.T) {
 }
 
 func TestContactPointsByNameAndFunction(t *testing.T) {
+	t.Parallel()
 	a, name := startLocalhost(t)
 	addrs := freeAddrs(t, 2)
 	b := startTCP(t, addrs[0], Config{Join: []string{name, "does-not-exist.invalid:1"}, BootstrapExpect: 1})

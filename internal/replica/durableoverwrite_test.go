@@ -13,6 +13,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -131,10 +132,7 @@ func TestOverwrittenBytesAreAnErrorOrHarmless(t *testing.T) {
 	if err != nil || len(want) != 399 {
 		t.Fatal(len(want), err)
 	}
-	rounds := 4000
-	if testing.Short() {
-		rounds = 1000
-	}
+	rounds := testsize.Runs(500, 500, 4000)
 	refused := 0
 	for seed := range uint64(rounds) {
 		b, at := overwrite(rand.New(rand.NewPCG(seed, 1)), whole)

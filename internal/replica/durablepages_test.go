@@ -15,6 +15,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"go.etcd.io/bbolt"
 )
 
@@ -121,10 +122,7 @@ func TestPagesThatDoNotFitAreNamed(t *testing.T) {
 // What this package writes is never taken for damaged, whatever was written, deleted and
 // set aside before.
 func TestSoundFilesPassTheCheckOfPages(t *testing.T) {
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := testsize.Runs(2, 2, 6)
 	for seed := range uint64(rounds) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		path := filepath.Join(t.TempDir(), "file")

@@ -45,7 +45,7 @@ func TestSeeds(t *testing.T) {
 		n = int(v)
 	}
 	if n == 0 {
-		n = testsize.Runs(200, 700, 2000)
+		n = testsize.Runs(200, 250, 2000)
 	}
 	marks := campaign(t, Config{ViewsOnly: viewsOnly()}, first(0), n)
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
@@ -147,7 +147,7 @@ func TestLargeClusters(t *testing.T) {
 	if replay(t, cfg) {
 		return
 	}
-	n := testsize.Runs(1, 2, 40)
+	n := testsize.Runs(1, 1, 40)
 	if v, ok := envUint("PEERAGE_SEEDS"); ok {
 		n = int(v)
 	}
@@ -160,7 +160,7 @@ func TestLargeClusters(t *testing.T) {
 // TestManyShards plays a run of nine hosts with thousands of shards, of which each host must reach
 // each one.
 func TestManyShards(t *testing.T) {
-	cfg := Config{Seed: 3, Nodes: 9, Shards: testsize.Runs(500, 2000, 10_000)}
+	cfg := Config{Seed: 3, Nodes: 9, Shards: testsize.Runs(500, 1000, 10_000)}
 	began := time.Now()
 	r := Run(cfg)
 	if r.Failure != nil {
@@ -221,12 +221,9 @@ func TestOrderly(t *testing.T) {
 	if replay(t, Config{orderly: true}) {
 		return
 	}
-	n := 400
+	n := testsize.Runs(40, 120, 1000)
 	if v, ok := envUint("PEERAGE_SEEDS"); ok {
 		n = int(v)
-	}
-	if testing.Short() {
-		n = 40
 	}
 	campaign(t, Config{orderly: true}, first(1_000_000), n)
 }

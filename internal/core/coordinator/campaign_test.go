@@ -26,7 +26,7 @@ func seedsNow() int {
 	if *seeds > 0 {
 		return *seeds
 	}
-	return testsize.Runs(150, 450, 1500)
+	return testsize.Runs(150, 200, 1500)
 }
 
 // draw makes the plan of a seed: each class of fault is on with probability 1/2.

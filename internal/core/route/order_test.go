@@ -330,7 +330,7 @@ func randomSchedule(r *rand.Rand) []byte {
 // The schedules of FuzzOrder, many more of them, drawn at random. Together they see what a
 // route can do to a message.
 func TestOrderHoldsUnderRandomSchedules(t *testing.T) {
-	seeds := uint64(testsize.Runs(2000, 5000, 20_000))
+	seeds := uint64(testsize.Runs(2000, 2000, 20_000))
 	var all world
 	for seed := range seeds {
 		w := playSchedule(t, randomSchedule(rand.New(rand.NewPCG(seed, 2))))

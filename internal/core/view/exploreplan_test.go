@@ -104,7 +104,7 @@ const (
 	// those that only show that it works, exploreLong those that PEERAGE_EXPLORE requests.
 	exploreStates = 300_000
 	exploreShort  = 1_000
-	exploreSample = 8_000
+	exploreSample = 3_000
 	exploreLong   = 20_000_000
 )
 

@@ -155,7 +155,7 @@ func TestATakeoverReusesNoEpochOfADeadLeader(t *testing.T) {
 // losses, delays and kills; none yields to one that has yielded to it, and the remaining
 // one has a generation above all other clusters.
 func TestClustersMeetUnderFaults(t *testing.T) {
-	seeds := testsize.Runs(50, 80, 300)
+	seeds := testsize.Runs(50, 50, 300)
 	if e, err := strconv.Atoi(os.Getenv("PEERAGE_SEEDS")); err == nil && e > 0 {
 		seeds = e
 	}

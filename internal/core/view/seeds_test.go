@@ -22,7 +22,7 @@ var (
 )
 
 func seedCount() int {
-	n := testsize.Runs(300, 1200, 3000)
+	n := testsize.Runs(300, 500, 3000)
 	if e, err := strconv.Atoi(os.Getenv("PEERAGE_SEEDS")); err == nil && e > 0 {
 		n = e
 	}
