@@ -199,7 +199,8 @@ const (
 	promptMax = 100 * time.Millisecond
 )
 
-// timeline fills the bins of the run.
+// timeline fills the bins of the run. Its processes still ask while they are stopped: what was
+// due then is in no bin.
 func (r *Report) timeline(c *campaign, records []history.Record) {
 	if c.calmFrom == 0 {
 		return
@@ -209,7 +210,7 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 		return &r.Timeline[min(max(int(t.Sub(c.calmFrom)/binLength), 0), len(r.Timeline)-1)]
 	}
 	for _, rec := range records {
-		if rec.Start.Before(c.calmFrom) {
+		if rec.Start.Before(c.calmFrom) || !rec.Start.Before(c.ended) {
 			continue
 		}
 		switch rec.Op {
@@ -229,6 +230,9 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 			at(rec.End).GaveUp++
 		}
 	}
+	for _, due := range missedRequests(records, c.cfg.Counters, c.cfg.Every, history.Span{From: c.calmFrom, To: c.ended}) {
+		at(due).Missed++
+	}
 	r.availability(c)
 	for _, ro := range c.faults.Rounds {
 		r.Faults = append(r.Faults, FaultSpan{
@@ -238,17 +242,46 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 	}
 }
 
-// availability sums up the timeline. Where fewer requests were due than the load has, the
-// processes of their callers were gone: their users had no answer.
+// missedRequests returns when requests were due that no process sent, since the process whose
+// turn it was had ended. The requests of a counter are due at a fixed interval, whoever sends
+// them: where two of them are farther apart, those between are missing. The records must be
+// sorted by Start.
+func missedRequests(records []history.Record, counters int, every time.Duration, in history.Span) (missed []clock.Instant) {
+	if every <= 0 {
+		return nil
+	}
+	due := make([][]clock.Instant, counters)
+	for _, r := range records {
+		known := r.Op == history.Asked || r.Op == history.NotSent
+		if known && int(r.Entity) < counters && !r.Start.Before(in.From) && r.Start.Before(in.To) {
+			due[r.Entity] = append(due[r.Entity], r.Start)
+		}
+	}
+	for _, sent := range due {
+		next := in.From
+		if len(sent) > 0 {
+			next = in.From.Add(sent[0].Sub(in.From) % every)
+		}
+		for _, at := range append(sent, in.To) {
+			for ; at.Sub(next) >= every/2; next = next.Add(every) {
+				missed = append(missed, next)
+			}
+			next = max(next, at.Add(every))
+		}
+	}
+	return missed
+}
+
+// availability sums up the timeline.
 func (r *Report) availability(c *campaign) {
 	a := &r.Availability
 	a.InFlightMax, a.InFlightMost = c.inFlightMax(), int(c.totals().InFlightMost)
 	for _, b := range r.Timeline {
 		a.Prompt += b.Prompt
 		a.Answered += b.Answered
-		a.Due += b.Due
+		a.Missed += b.Missed
+		a.Due += b.Wanted()
 	}
-	a.Due = max(a.Due, int(r.Load.Target*c.ended.Sub(c.calmFrom).Seconds()))
 }
 
 // percent returns how many percent n is of all, 0 of none.

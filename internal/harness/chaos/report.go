@@ -102,9 +102,10 @@ type Recovery struct {
 }
 
 // Availability counts the requests that were due while the load stood, by what users had of
-// them. Those of processes that were gone count as due, so nothing is left out.
+// them. Missed are those of Due that no process sent, since that of their caller was gone.
 type Availability struct {
-	Due int `json:"due"`
+	Due    int `json:"due"`
+	Missed int `json:"missed"`
 	// Prompt had their answer within 100 ms, Answered at any time.
 	Prompt   int `json:"prompt"`
 	Answered int `json:"answered"`
@@ -117,15 +118,20 @@ type Availability struct {
 
 // Bin is what happened in a tenth of a second.
 type Bin struct {
-	// Due counts the requests that were due in it, Prompt those of them that had their answer
-	// within 100 ms. SlowestMS is the longest time that one of them took.
+	// Due counts the requests of living processes that were due in it, Prompt those of them that
+	// had their answer within 100 ms. SlowestMS is the longest time that one of them took. Missed
+	// counts the requests that were due and were not sent, since their process was gone.
 	Due       int     `json:"due"`
+	Missed    int     `json:"missed,omitempty"`
 	Prompt    int     `json:"prompt"`
 	SlowestMS float64 `json:"slowest_ms,omitempty"`
 	// Answered and GaveUp count the requests that ended in it.
 	Answered int `json:"answered"`
 	GaveUp   int `json:"gave_up,omitempty"`
 }
+
+// Wanted returns how many requests users wanted answered.
+func (b Bin) Wanted() int { return b.Due + b.Missed }
 
 // FaultSpan is where a fault lies on the timeline: until all processes agreed again.
 type FaultSpan struct {
@@ -219,8 +225,8 @@ func (r *Report) Print(w io.Writer) {
 			k.Kind, k.Rounds, k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
 	}
 	fmt.Fprintf(w, "  load             %.0f requests per second, %.0f answered before the first fault\n", r.Load.Target, r.Load.Before)
-	fmt.Fprintf(w, "  availability     %.2f %% of %d requests that were due had their answer within %v, %.2f %% ever\n",
-		percent(r.Availability.Prompt, r.Availability.Due), r.Availability.Due, promptMax, percent(r.Availability.Answered, r.Availability.Due))
+	fmt.Fprintf(w, "  availability     %.2f %% of %d requests that were due had their answer within %v, %.2f %% ever; %d had no caller, since its process was gone\n",
+		percent(r.Availability.Prompt, r.Availability.Due), r.Availability.Due, promptMax, percent(r.Availability.Answered, r.Availability.Due), r.Availability.Missed)
 	fmt.Fprintf(w, "  machine          %v\n", r.Machine)
 	for _, l := range []struct {
 		when string

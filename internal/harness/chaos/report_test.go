@@ -252,12 +252,62 @@ func TestAvailabilityLeavesNothingOut(t *testing.T) {
 	if a.NotSent != 20 || a.InFlightMax != load.InFlightMax || a.Prompt != a.Answered || a.Answered != 140 || r.Counters["not_sent"] != 20 {
 		t.Errorf("%+v, %v", a, r.Counters)
 	}
-	if want := 9 * 20; a.Due < want-1 {
-		t.Errorf("%d requests were due, want %d or more", a.Due, want)
+	// 180 were due until 9 s, 40 of them from 7 s on; 20 more of another caller were not sent.
+	if a.Due != 200 || a.Missed != 40 {
+		t.Errorf("%d requests were due and %d had no caller, want 200 and 40", a.Due, a.Missed)
+	}
+	for i, b := range r.Timeline[:90] {
+		if want := 2; b.Missed != 0 && i < 70 || i > 70 && b.Missed != want {
+			t.Errorf("bin %d: %+v, want %d missed from 7 s on", i, b, want)
+		}
 	}
 	var out strings.Builder
 	r.Print(&out)
 	if want := fmt.Sprintf("%.2f %% of %d requests that were due", percent(a.Prompt, a.Due), a.Due); !strings.Contains(out.String(), want) {
 		t.Errorf("the report lacks %q:\n%s", want, out.String())
+	}
+}
+
+// What processes still ask when the run is over, while they are stopped, is not counted.
+func TestAvailabilityEndsWithTheRun(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	c, records := planted(Config{})
+	c.calmFrom, c.ended = 1*ms, 8000*ms
+	if a := c.report(records, nil).Availability; a.Due != 160 || a.Answered != 160 || a.Missed != 0 {
+		t.Errorf("%+v, want the 160 requests of 8 s", a)
+	}
+}
+
+// The requests of a counter are due at an interval of their own, whichever process sends them.
+func TestMissedRequests(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	in := history.Span{From: 100 * ms, To: 200 * ms}
+	asked := func(op history.Op, at ...clock.Instant) (out []history.Record) {
+		for _, a := range at {
+			out = append(out, history.Record{Op: op, Start: a * ms})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		records []history.Record
+		want    []clock.Instant
+	}{
+		"all":                     {asked(history.Asked, 85, 105, 125, 145, 165, 185, 205), nil},
+		"the first and the last":  {asked(history.Asked, 125, 145, 165), []clock.Instant{105, 185}},
+		"in the middle":           {asked(history.Asked, 105, 165, 185), []clock.Instant{125, 145}},
+		"two callers":             {asked(history.Asked, 105, 105, 125, 145, 145, 165, 165, 185), nil},
+		"not sent is on record":   {asked(history.NotSent, 105, 125, 145, 165, 185), nil},
+		"answers are no requests": {asked(history.Answered, 105, 125), []clock.Instant{100, 120, 140, 160, 180}},
+	} {
+		var got []clock.Instant
+		for _, at := range missedRequests(c.records, 1, 20*time.Millisecond, in) {
+			got = append(got, at/ms)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := missedRequests(nil, 3, 0, in); got != nil {
+		t.Errorf("without a load: %v", got)
 	}
 }

@@ -77,8 +77,8 @@ func newTimeline(r *chaos.Report) *timeline {
 	share, rate, slow := &polyline{}, &polyline{}, &polyline{}
 	for i, b := range bins[:len(bins)-1] { // the last one is cut short
 		x := (float64(i) + 0.5) / float64(len(bins)) * width
-		if wanted := requestsWanted(r, b); wanted > 0 {
-			share.to(x, shareEnd-(shareEnd-shareTop)*float64(b.Prompt)/wanted)
+		if wanted := b.Wanted(); wanted > 0 {
+			share.to(x, shareEnd-(shareEnd-shareTop)*float64(b.Prompt)/float64(wanted))
 		}
 		rate.to(x, rateEnd-(rateEnd-rateTop)*min(1, float64(b.Answered)/float64(most)))
 		slow.bar(x, slowEnd, slowEnd-(slowEnd-slowTop)*decades(b.SlowestMS))
@@ -89,17 +89,6 @@ func newTimeline(r *chaos.Report) *timeline {
 		{slowEnd - (slowEnd-slowTop)/slowDecades, "10 ms"}, {slowEnd - 3*(slowEnd-slowTop)/slowDecades, "1 s"}}
 	t.addFaults(r, total)
 	return t
-}
-
-// requestsWanted returns how many requests users wanted answered: those that were due, and
-// those that were not since the process of their caller was gone.
-func requestsWanted(r *chaos.Report, b chaos.Bin) float64 {
-	const jitter = 0.1
-	due, target := float64(b.Due), r.Load.Target/10
-	if due < (1-jitter)*target {
-		return target
-	}
-	return due
 }
 
 // decades is the height of a latency in its lane, 0 to 1.

@@ -147,6 +147,9 @@ func available(r *chaos.Report) answer {
 	a, av := answer{Question: "answered within 100 ms", Answer: "?"}, r.Availability
 	if av.Due > 0 {
 		a.Answer, a.Of = fmt.Sprintf("%.1f %%", math.Floor(1000*float64(av.Prompt)/float64(av.Due))/10), "of "+grouped(av.Due)+" that were due"
+		if av.Missed > 0 {
+			a.Of += fmt.Sprintf("; the processes of %s were gone", grouped(av.Missed))
+		}
 	}
 	return a
 }
