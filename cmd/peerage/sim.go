@@ -29,8 +29,8 @@ same run.
 
   peerage sim --seeds 1-20000            plays these seeds, on all processors
   peerage sim --seed 7 --draw out.html   draws one run as a page for a browser
-  peerage sim --seed 7 --shrink          makes a run that fails small, as a script
-  peerage sim --script FILE              plays a script that --shrink has written
+  peerage sim --seed 7 --shrink          shrinks a run that fails to a script
+  peerage sim --script FILE              plays a script of --shrink
 
 Ends with the first seed that fails: its failure is printed with the newest
 events, and the exit code is 1. --shrink then looks for a smaller run that fails
