@@ -25,6 +25,10 @@
 //	statemove   shell of the core that moves states to the next homes of shards
 //	virtual     the schedule, clocks, threads, timers and random numbers
 //
+// Messages of cores and states that move are encoded and decoded on the way (network/recode.go),
+// by production's codecs; a message that its receiver cannot decode fails the run. Frames of the
+// data path and of calls are passed on as they are.
+//
 // The network keeps the promises of internal/transport, and in some runs carries control
 // messages as datagrams that are lost, doubled and late. memberlist is an adversary
 // (contacts.go); crash evidence is drawn from the connections of a node, as
@@ -43,7 +47,7 @@
 // that jump; wall clocks are set at each start of a process (walls.go); a node that is no member
 // sends messages of the view protocol (strangers.go).
 //
-// Not modelled: codecs, TLS, the bytes of frames, flows of the transport (a small frame never
+// Not modelled: TLS, the sizes of frames, flows of the transport (a small frame never
 // passes a large one), messages that no connection carries, passivation, remembered entities,
 // reliable producers, replicated state (package standby has a simulator of its own), chunks of
 // large values, nodes with a role that do not run its types.

@@ -100,6 +100,7 @@ func (e *Endpoint) Send(to gossip.NodeID, class transport.Class, f Frame) error 
 		return transport.ErrUnknownPeer
 	}
 	peer := e.all.byID[to]
+	e.recode(&f)
 	if e.run.Config.Datagrams && f.Kind == transport.KindView {
 		e.sendDatagram(peer, f)
 		return nil
@@ -122,6 +123,7 @@ func (e *Endpoint) Send(to gossip.NodeID, class transport.Class, f Frame) error 
 // SendUnordered sends a frame to a protocol that retransmits: as a datagram, if the run has any.
 func (e *Endpoint) SendUnordered(to gossip.NodeID, class transport.Class, f Frame) {
 	if e.run.Config.Datagrams && e.Reaches(to) {
+		e.recode(&f)
 		e.sendDatagram(e.all.byID[to], f)
 		return
 	}

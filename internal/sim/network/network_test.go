@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
@@ -176,4 +178,30 @@ func TestWaitsForRoomEnd(t *testing.T) {
 	if reachable {
 		t.Error("an unknown peer is reachable")
 	}
+}
+
+// A message of a core arrives as its receiver decodes it: it shares no memory with that of its
+// sender. One that cannot be decoded fails the run.
+func TestMessagesAreDecodedOnTheWay(t *testing.T) {
+	r, n := newTestNetwork()
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	sent := &protocol.Homes{Head: protocol.Head{Type: "t"}, Homes: []protocol.Home{{Shard: 3, Node: 7}}}
+	send(t, a, 2, sent, &view.LeaveNotice{})
+	sent.Homes[0].Node = 8
+	r.Until(virtual.Instant(time.Second))
+	if len(b.frames) != 2 {
+		t.Fatalf("received %v", b.frames)
+	}
+	if got, is := b.frames[0].(*protocol.Homes); !is || got == sent || len(got.Homes) != 1 || got.Homes[0].Node != 7 {
+		t.Errorf("received %+v", b.frames[0])
+	}
+	if _, is := b.frames[1].(*view.LeaveNotice); !is {
+		t.Errorf("received %T", b.frames[1])
+	}
+	defer func() {
+		if failure := recover(); failure == nil {
+			t.Error("a message beyond the bounds passes")
+		}
+	}()
+	send(t, a, 2, &protocol.Homes{Homes: []protocol.Home{{Shard: protocol.ShardsMax}}})
 }

@@ -26,6 +26,12 @@ type Message struct {
 	Msg   replication.Message
 }
 
+// Recode returns the message as its receiver decodes it.
+func (m Message) Recode() (any, error) {
+	decoded, err := replication.Decode(replication.Append(nil, m.Msg))
+	return Message{m.Store, decoded}, err
+}
+
 // Describe describes a message of a replicator in a recording.
 func (m Message) Describe(*trace.Names) (record.Class, string) {
 	return record.Replication, strings.TrimPrefix(fmt.Sprintf("%T", m.Msg), "*replication.")

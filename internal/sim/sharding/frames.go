@@ -37,6 +37,12 @@ type stateFrame struct {
 
 func (f *stateFrame) ofType() int { return f.typ }
 
+// Recode returns the frame as its receiver decodes it.
+func (f *stateFrame) Recode() (any, error) {
+	chunk, err := mover.DecodeChunk(mover.AppendChunk(nil, f.chunk))
+	return &stateFrame{f.typ, chunk}, err
+}
+
 // stateAckFrame acknowledges chunks of a Mover.
 type stateAckFrame struct {
 	typ int
@@ -44,6 +50,12 @@ type stateAckFrame struct {
 }
 
 func (f *stateAckFrame) ofType() int { return f.typ }
+
+// Recode returns the frame as its receiver decodes it.
+func (f *stateAckFrame) Recode() (any, error) {
+	ack, err := mover.DecodeAck(mover.AppendAck(nil, f.ack))
+	return &stateAckFrame{f.typ, ack}, err
+}
 
 type callOp uint8
 
