@@ -85,6 +85,8 @@ document.activeElement.value = "type-00 / ada";
 document.getElementById("search").requestSubmit();
 await until(() => document.getElementById("detail").textContent.includes("mailbox"));
 report.found = document.getElementById("detail").textContent;
+document.getElementById("passivate").click();
+await until(() => document.getElementById("detail").textContent.includes("ends on n0"));
 report.wide = document.documentElement.scrollWidth - innerWidth;
 press("Escape");
 report.closed = document.getElementById("detail").hidden;
@@ -109,7 +111,7 @@ type report struct {
 
 // probed serves the page with the probe, and returns its reports.
 func probed(t *testing.T, f *invented) (*httptest.Server, <-chan report) {
-	h := newHub(f, Options{Streams: 2, Logger: discarded()})
+	h := newHub(f, Options{Streams: 2, AllowPassivate: true, Logger: discarded()})
 	page, reports := h.routes(), make(chan report, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {

@@ -64,6 +64,10 @@ func (n nodeSource) Place(ctx context.Context, typ string, wanted map[sharding.S
 	return n.Registry().Place(ctx, typ, wanted)
 }
 
+func (n nodeSource) Passivate(ctx context.Context, typ, id string) (sharding.Location, error) {
+	return n.Registry().Passivate(ctx, typ, id)
+}
+
 func (n nodeSource) Keys(ctx context.Context, role, prefix string) ([]string, error) {
 	d := n.Data(role)
 	if d == nil {

@@ -26,6 +26,7 @@ type invented struct {
 	cluster figures.Cluster
 	shards  sharding.ClusterStats
 	placed  map[sharding.ShardID]string
+	ended   []string
 	drained chan struct{}
 }
 
@@ -74,6 +75,16 @@ func (f *invented) Drain(context.Context) error {
 func (f *invented) Place(_ context.Context, _ string, wanted map[sharding.ShardID]string) error {
 	f.placed = wanted
 	return nil
+}
+
+func (f *invented) Passivate(_ context.Context, typ, id string) (sharding.Location, error) {
+	if typ != "type-00" {
+		return sharding.Location{}, sharding.ErrUnknownType
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, id)
+	return sharding.Location{ID: id, Name: "n0", Lives: true}, nil
 }
 
 var epoch = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -273,7 +284,7 @@ func serve(t *testing.T, f *invented, o Options) *httptest.Server {
 
 func request(t *testing.T, method, url string, head ...string) (int, http.Header, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(`{"type": "type-00", "shard": 3, "node": "n1"}`))
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(`{"type": "type-00", "shard": 3, "node": "n1", "id": "ada"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,8 +329,8 @@ func TestAnswersAreProtectedAndBounded(t *testing.T) {
 // Nothing is changed unless an option allows it, and never for a page of another origin.
 func TestActionsMustBeAllowed(t *testing.T) {
 	f := invent(2, 1, 8)
-	closed, open := serve(t, f, Options{}), serve(t, f, Options{AllowDrain: true, AllowPlace: true})
-	for _, path := range []string{"/drain", "/place"} {
+	closed, open := serve(t, f, Options{}), serve(t, f, Options{AllowDrain: true, AllowPlace: true, AllowPassivate: true})
+	for _, path := range []string{"/drain", "/place", "/passivate"} {
 		for _, c := range []struct {
 			url  string
 			head []string
@@ -334,8 +345,11 @@ func TestActionsMustBeAllowed(t *testing.T) {
 			}
 		}
 	}
-	if f.placed != nil {
-		t.Fatal("a refused request placed a shard")
+	if f.placed != nil || f.ended != nil {
+		t.Fatalf("a refused request placed a shard, or ended entities %v", f.ended)
+	}
+	if code, _, body := request(t, "POST", open.URL+"/passivate", actionHeader, "1"); code != http.StatusOK || !strings.Contains(body, `"name":"n0"`) || !slices.Equal(f.ended, []string{"ada"}) {
+		t.Errorf("passivate: %d %s, %v", code, body, f.ended)
 	}
 	if code, _, body := request(t, "POST", open.URL+"/place", actionHeader, "1"); code != http.StatusNoContent || f.placed[3] != "n1" {
 		t.Errorf("place: %d %s, %v", code, body, f.placed)

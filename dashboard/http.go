@@ -42,6 +42,7 @@ func (h *hub) routes() http.Handler {
 	mux.HandleFunc("GET /keys", h.serveKeys)
 	mux.HandleFunc("POST /drain", h.serveDrain)
 	mux.HandleFunc("POST /place", h.servePlace)
+	mux.HandleFunc("POST /passivate", h.servePassivate)
 	guarded := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -214,6 +215,29 @@ func (h *hub) servePlace(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *hub) servePassivate(w http.ResponseWriter, r *http.Request) {
+	if !mayAct(w, r, h.options.AllowPassivate) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*queryMax)
+	defer cancel()
+	var q struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*textMax)).Decode(&q); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	h.options.Logger.Info("dashboard: an entity is passivated, as the page asked", "type", q.Type, "entity", q.ID, "from", r.RemoteAddr)
+	at, err := h.from.Passivate(ctx, q.Type, q.ID)
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	writeJSON(w, at)
 }
 
 func statusOf(err error) int {

@@ -278,5 +278,8 @@ func (o *Options) allowed() (names []string) {
 	if o.AllowPlace {
 		names = append(names, "place")
 	}
+	if o.AllowPassivate {
+		names = append(names, "passivate")
+	}
 	return names
 }

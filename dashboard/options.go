@@ -18,6 +18,8 @@ type Options struct {
 	AllowDrain bool
 	// AllowPlace lets the page set the wanted node of a shard (sharding.Registry.Place).
 	AllowPlace bool
+	// AllowPassivate lets the page end the instance of an entity (sharding.Registry.Passivate).
+	AllowPassivate bool
 	// Logger receives a warning when a page is dropped because it reads too slowly, and
 	// a line for each action. Default: discard.
 	Logger *slog.Logger
@@ -38,6 +40,7 @@ type source interface {
 	Keys(ctx context.Context, role, prefix string) ([]string, error)
 	Drain(ctx context.Context) error
 	Place(ctx context.Context, typ string, wanted map[sharding.ShardID]string) error
+	Passivate(ctx context.Context, typ, id string) (sharding.Location, error)
 }
 
 // The times of the dashboard. A query of all members takes at most queryMax; then members

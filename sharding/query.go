@@ -191,6 +191,27 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err e
 	return at, nil
 }
 
+// Passivate ends the instance of an entity, on whichever node it lives, as Context.Passivate
+// does: after the messages that it is handling OnStop runs, and the next message starts a new
+// instance. A remembered entity is forgotten. It is meant for operators. The Location is the one
+// where the instance lived; without an instance, Lives is false, and nothing changes.
+//
+// When it returns, the order to end the instance was sent, but it may still live. The order is
+// sent once: if the connection breaks or the shard moves meanwhile, the instance goes on. It
+// fails as Where does, and with ErrNodeLost if the order could not be sent.
+func (r *Registry) Passivate(ctx context.Context, typ, id string) (_ Location, err error) {
+	at, err := r.Where(ctx, typ, id)
+	if err != nil || !at.Lives {
+		return at, err
+	}
+	defer setGroup(&err)
+	_, p, err := r.serving(typ)
+	if err == nil {
+		err = p.Dismiss(at.Node, at.Shard, protocol.Token(at.Token), id)
+	}
+	return at, err
+}
+
 // addInstance adds what the home reports about the entity's instance.
 func (l *Location) addInstance(e *protocol.EntityState) {
 	l.ID, l.Shard, l.Lives, l.Running = e.ID, e.Shard, true, e.Running

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -189,6 +190,63 @@ func TestSearchFindsEntitiesOnAllNodes(t *testing.T) {
 		}
 		if _, _, err := nodes[0].reg.Search(t.Context(), "nose", ""); !errors.Is(err, ErrUnknownType) {
 			t.Errorf("a type that is not registered: %v", err)
+		}
+	})
+}
+
+// An instance ends on whichever node it lives, once, and the next message starts another one.
+func TestPassivateEndsAnInstanceOnAnyNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		fill(t, regions[0], 1)
+		passivated := func() (n uint64) {
+			for _, r := range regions {
+				n += r.Stats().Passivated
+			}
+			return n
+		}
+		homes := map[gossip.NodeID]bool{}
+		for i := range 20 {
+			id := fmt.Sprint("e", i)
+			was, err := nodes[0].reg.Passivate(t.Context(), "ear", id)
+			if err != nil || !was.Lives || was.ID != id {
+				t.Fatalf("%s: %+v, %v", id, was, err)
+			}
+			homes[was.Node] = true
+			pass(time.Second)
+			if at, err := nodes[1].reg.Where(t.Context(), "ear", id); err != nil || at.Lives || at.Node != was.Node {
+				t.Errorf("%s lived on %s: %+v, %v", id, was.Name, at, err)
+			}
+			if again, err := nodes[0].reg.Passivate(t.Context(), "ear", id); err != nil || again.Lives {
+				t.Errorf("%s again: %+v, %v", id, again, err)
+			}
+		}
+		if n := passivated(); n != 20 || len(homes) != 3 {
+			t.Errorf("%d instances ended, on %d nodes; want 20 on 3", n, len(homes))
+		}
+		if _, err := regions[2].Ask(t.Context(), "e0", say{"x", 2}); err != nil {
+			t.Error(err)
+		}
+		if at, err := nodes[1].reg.Where(t.Context(), "ear", "e0"); err != nil || !at.Lives {
+			t.Errorf("after a message: %+v, %v", at, err)
+		}
+		// An order under another token is for an earlier home.
+		at, err := nodes[1].reg.Where(t.Context(), "ear", "e50")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at.Token.Seq++
+		if err := regions[0].typed.Dismiss(at.Node, at.Shard, protocol.Token(at.Token), "e50"); err != nil {
+			t.Error(err)
+		}
+		pass(time.Second)
+		if n := passivated(); n != 20 {
+			t.Errorf("%d instances ended, one by an order under a token of no allocation", n)
+		}
+		for typ, want := range map[string]error{"nose": ErrUnknownType, "ear": ErrBadID} {
+			if _, err := nodes[0].reg.Passivate(t.Context(), typ, ""); !errors.Is(err, want) {
+				t.Errorf("%q without an id: %v, want %v", typ, err, want)
+			}
 		}
 	})
 }

@@ -96,7 +96,7 @@ func securityFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.StringVar(&c.HTTP, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
 	flags.Var((*list)(&c.HTTPHosts), "http-host", "host `name` that HTTP requests may use, besides addresses and localhost; may be repeated")
 	flags.BoolVar(&c.HTTPTLS, "http-tls", false, "serve the HTTP API by TLS with these certificates, to clients with one of the same authority")
-	flags.Var((*list)(&c.DashboardAllow), "dashboard-allow", "what the dashboard's page may change: drain, place; may be repeated (default: nothing)")
+	flags.Var((*list)(&c.DashboardAllow), "dashboard-allow", "what the dashboard's page may change: drain, place, passivate; may be repeated (default: nothing)")
 	flags.BoolVar(&c.Profiles, "pprof", false, "serve profiles of the Go runtime at /debug/pprof/ of the HTTP API; handlers are labelled peerage_type")
 	flags.BoolVar(&c.InsecureHTTP, "insecure-http", false, "allow --http an address other than loopback without --http-tls; the API then has no authentication")
 }

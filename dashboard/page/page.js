@@ -84,7 +84,7 @@ async function showEntity(type, at, f) {
   const table = el("table", {}, el("tbody", {}, row("home", at.name), row("shard", `${at.shard} · token ${at.token}`), ...instance(at)));
   const why = el("div", {}, "…");
   const others = (f ? f.found : []).filter((o) => o.id !== at.id);
-  showDetail(`${type} / ${at.id}`, el("div", { class: "two" }, el("div", {}, table, place(type, at.shard), others.length ? el("p", { class: "soft" }, "Also: ", others.slice(0, 12).flatMap((o) => [link(o.id, () => showEntity(type, o, f)), " "])) : ""), why));
+  showDetail(`${type} / ${at.id}`, el("div", { class: "two" }, el("div", {}, table, place(type, at.shard), passivate(type, at), others.length ? el("p", { class: "soft" }, "Also: ", others.slice(0, 12).flatMap((o) => [link(o.id, () => showEntity(type, o, f)), " "])) : ""), why));
   fillHistory(why, { type, id: at.id });
 }
 
@@ -128,6 +128,7 @@ async function keys(role) {
 async function act(path, body) {
   const r = await fetch(path, { method: "POST", headers: { "X-Peerage-Action": "1" }, body: body && JSON.stringify(body) });
   if (!r.ok) throw new Error((await r.text()).trim());
+  return r;
 }
 
 const allowed = (what) => state && (state.allowed || []).includes(what);
@@ -139,6 +140,14 @@ function place(type, shard) {
   const said = el("span", { class: "soft" });
   const go = el("button", { type: "button", onclick: () => act("place", { type, shard, node: choice.value }).then(() => { said.textContent = " stored"; }, (e) => { said.textContent = ` ${e.message}`; }) }, "Place");
   return el("p", {}, "Wanted node: ", choice, " ", go, said);
+}
+
+// passivate returns a button that ends an instance, if that is allowed.
+function passivate(type, at) {
+  if (!allowed("passivate") || !at.lives) return "";
+  const said = el("span", { class: "soft", role: "status" });
+  const end = () => act("passivate", { type, id: at.id }).then((r) => r.json()).then((was) => { said.textContent = was.lives ? ` ends on ${was.name}` : " had ended before"; }, (e) => { said.textContent = ` ${e.message}`; });
+  return el("p", {}, el("button", { type: "button", id: "passivate", onclick: end }, "Passivate"), said);
 }
 
 function drawActions() {

@@ -38,6 +38,8 @@ func (s *Set) dispatchFrame(from gossip.NodeID, payload []byte) error {
 		return s.onCancel(from, payload)
 	case frames.KindConfirm:
 		return s.onConfirm(from, payload)
+	case frames.KindDismiss:
+		return s.onDismiss(payload)
 	case frames.KindHello:
 		s.Out.Send(from, []byte{byte(frames.KindHelloAck)})
 		return nil
@@ -204,6 +206,14 @@ func (s *Set) onCancel(from gossip.NodeID, frame []byte) error {
 	return s.atType(typ, err, func(e *Endpoint) error {
 		e.onCancel(from, call)
 		return nil
+	})
+}
+
+// onDismiss handles the order to end an instance.
+func (s *Set) onDismiss(frame []byte) error {
+	m, err := frames.ParseStopped(frame)
+	return s.atShard(m.Type, m.Shard, err, func(e *Endpoint, _ *delivery.Incarnation) {
+		e.dismissHere(m.Shard, m.Token, string(m.ID))
 	})
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -145,6 +147,29 @@ func (e *Endpoint) Describe(shard strategy.ShardID, id string) (state activation
 		state, ok = h.Describe(shard, id)
 	}
 	return state, ok
+}
+
+// Dismiss orders a node to end the instance of an entity, after the messages that it is handling,
+// if the shard runs there under that token. The order is sent once.
+func (e *Endpoint) Dismiss(at gossip.NodeID, shard strategy.ShardID, token protocol.Token, id string) error {
+	inc := e.Current.Load()
+	switch {
+	case inc == nil:
+		return failure.NotReady
+	case at != inc.Self:
+		if err := inc.Send(at, frames.AppendDismiss(nil, e.Name, shard, token, id)); err != nil {
+			return failure.Because(failure.NodeLost, err)
+		}
+		return nil
+	}
+	e.dismissHere(shard, token, id)
+	return nil
+}
+
+func (e *Endpoint) dismissHere(shard strategy.ShardID, token protocol.Token, id string) {
+	if s := e.ShardAt(shard); s != nil && s.Token() == token {
+		s.Dismiss(id)
+	}
 }
 
 // Search returns the states of the first instances of a shard whose id contains text.

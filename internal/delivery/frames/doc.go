@@ -14,6 +14,7 @@
 //	grant      see backpressure.go (blocked, stop, stopped, shrink, shrunk likewise)
 //	marker     kind 1 | shard 4 | token 16 | type           (markerAck likewise)
 //	hello      kind 1                                         (helloAck likewise)
+//	dismiss    kind 1 | shard 4 | token 16 | type | id
 //
 //	state      kind 1 | shard 4 | token 16 | type | id | state   (class Bulk)
 //	stateEnd   kind 1 | shard 4 | token 16 | type | count 4      (stateAck: without count)
@@ -55,6 +56,7 @@ const (
 	KindStopped
 	KindShrink
 	KindShrunk
+	KindDismiss
 )
 
 // KindStandby carries a message of package standby: kind 1 | type | message.

@@ -18,7 +18,7 @@ const grantsFlow transport.Flow = 2
 // (transport.Transport.HandleFlows).
 //
 // One flow per shard carries the requests to the shard, their rejections, the markers
-// between them with their acknowledgements, and the sender's reports of how far it has
+// between them with their acknowledgements, orders to end an instance, and the sender's reports of how far it has
 // sent. So a marker covers everything sent to its shard before it, as handoff requires. A
 // reply to an ask is a flow of its own. Grants, stops and shrink requests are one flow for
 // all shards: they wait for no large frame. All other frames, above all the marker that
@@ -50,7 +50,7 @@ func FlowOf(frame []byte) transport.Flow {
 		if m, _, err := ParseReport(frame); err == nil {
 			return shardFlow(m.Type, frame)
 		}
-	case KindStopped:
+	case KindStopped, KindDismiss:
 		if m, err := ParseStopped(frame); err == nil {
 			return shardFlow(m.Type, frame)
 		}

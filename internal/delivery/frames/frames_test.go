@@ -100,6 +100,14 @@ func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
 	if err != nil || string(typ) != "typ" || call != 1<<40 {
 		t.Errorf("%q, %d, %v", typ, call, err)
 	}
+	order := AppendDismiss(nil, "typ", 5, protocol.Token{Term: 3, Seq: 4}, "id")
+	d, err := ParseStopped(order)
+	if err != nil || KindOf(order) != KindDismiss || d.Shard != 5 || d.Token != (protocol.Token{Term: 3, Seq: 4}) || string(d.Type) != "typ" || string(d.ID) != "id" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if of := FlowOf(AppendRequest(nil, "typ", 5, "id", 0, nil)); FlowOf(order) != of {
+		t.Errorf("an order has flow %x, requests to its shard have %x", FlowOf(order), of)
+	}
 	m, err := ParseMarker(AppendMarker(nil, KindMarker, "typ", 5, protocol.Token{Term: 3, Seq: 4}))
 	if err != nil || m.Shard != 5 || m.Token != (protocol.Token{Term: 3, Seq: 4}) || string(m.Type) != "typ" {
 		t.Errorf("%+v, %v", m, err)

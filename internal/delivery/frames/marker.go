@@ -45,6 +45,11 @@ func cutMarker(frame []byte) (m Marker, rest []byte, err error) {
 	return Marker{ShardOf(frame), readToken(frame[termAt:]), typ}, rest, nil
 }
 
+// AppendDismiss appends the order to end the instance of an entity. ParseStopped parses it.
+func AppendDismiss(b []byte, typ string, shard strategy.ShardID, token protocol.Token, id string) []byte {
+	return wire.AppendString(AppendMarker(b, KindDismiss, typ, shard, token), id)
+}
+
 // AppendStandby appends all of a frame that carries a message of package standby, but the
 // message.
 func AppendStandby(b []byte, typ string) []byte {

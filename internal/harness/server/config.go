@@ -80,8 +80,9 @@ const (
 
 // The actions that the page of the dashboard may be allowed.
 const (
-	ActionDrain = "drain"
-	ActionPlace = "place"
+	ActionDrain     = "drain"
+	ActionPlace     = "place"
+	ActionPassivate = "passivate"
 )
 
 // dashboardOptions returns the options of the dashboard. It fails for unknown actions.
@@ -90,12 +91,14 @@ func (c *Config) dashboardOptions() (o dashboard.Options, err error) {
 		switch action {
 		case ActionDrain:
 			o.AllowDrain = true
+		case ActionPassivate:
+			o.AllowPassivate = true
 		case ActionPlace:
 			if o.AllowPlace = true; c.Strategy != StrategyExternal {
 				return o, fmt.Errorf("--dashboard-allow %s needs --strategy %s: other strategies read no wishes", ActionPlace, StrategyExternal)
 			}
 		default:
-			return o, fmt.Errorf("--dashboard-allow names %q: choose %s or %s", action, ActionDrain, ActionPlace)
+			return o, fmt.Errorf("--dashboard-allow names %q: choose %s, %s or %s", action, ActionDrain, ActionPlace, ActionPassivate)
 		}
 	}
 	return o, nil
