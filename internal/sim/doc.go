@@ -45,12 +45,13 @@
 // ends their connection, and handlers block; a cut leaves each host its two
 // neighbours in a ring (cuts.go); clients write a register whose last write wins, by clocks
 // that jump; wall clocks are set at each start of a process (walls.go); a node that is no member
-// sends messages of the view protocol (strangers.go).
+// sends messages of the view protocol (strangers.go). In some, messages of replicators are cut into
+// parts, and clients create, change and delete keys beside the words (replica/scratch.go).
 //
 // Not modelled: TLS, the sizes of frames, flows of the transport (a small frame never
 // passes a large one), messages that no connection carries, passivation, remembered entities,
-// reliable producers, replicated state (package standby has a simulator of its own), chunks of
-// large values, nodes with a role that do not run its types.
+// reliable producers, replicated state (package standby has a simulator of its own), values that
+// are compared in parts, nodes with a role that do not run its types.
 //
 // # A run
 //

@@ -58,7 +58,7 @@ func newDriver(sh *shared, store int) *Driver {
 	d := &Driver{p: p, shared: sh, store: store, role: s.Roles[s.RoleOf(store)], answers: map[replication.RequestID]func(replication.Reply){}}
 	cfg := replication.Config{
 		Self: p.Node.ID, Role: d.role, Seed: p.Run.Rand.Setup.Uint64(),
-		Limits: replication.Limits{LogEntries: s.LogEntries}, LeaseValid: d.leaseValid, Epochs: !d.hasRegister(),
+		Limits: replication.Limits{LogEntries: s.LogEntries, FrameBytes: s.FrameBytes}, LeaseValid: d.leaseValid, Epochs: !d.hasRegister(),
 	}
 	if s.Disks {
 		cfg.Keep = sh.disks.isDurable

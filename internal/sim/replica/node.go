@@ -17,6 +17,7 @@ type Node struct {
 	stores []*Driver
 	// words are the clients of the roles, register that of the register, nil if there is none.
 	words    []*wordClient
+	scratch  []*scratchClient
 	register *registerClient
 }
 
@@ -41,6 +42,9 @@ func (m Message) Describe(*trace.Names) (record.Class, string) {
 func (n *Node) StartClients() {
 	for _, c := range n.words {
 		c.useWords()
+	}
+	for _, c := range n.scratch {
+		c.useScratch()
 	}
 	if n.register != nil {
 		n.register.useRegister()

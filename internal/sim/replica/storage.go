@@ -63,6 +63,7 @@ func (s *Storage) Start(p *process.Process, leaseValid func() bool) *Node {
 			n.register = &registerClient{d, &s.register}
 		} else {
 			n.words = append(n.words, &wordClient{d: d, checker: &s.words[i]})
+			n.scratch = append(n.scratch, &scratchClient{d: d, rand: p.Run.Rand.Scratch})
 		}
 	}
 	s.nodes[p.Slot] = n

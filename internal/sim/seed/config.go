@@ -120,7 +120,12 @@ type Config struct {
 	Drain                      bool
 	BeginTimeout, Rebalance    time.Duration
 	QueueFramesMax, LogEntries int
-	ClientWrites               bool
+	// FrameBytes bounds a message of a replicator, 0 for the bound of production: larger ones are
+	// cut into parts.
+	FrameBytes int
+	// Scratch: clients also create, change and delete keys that no checker reads.
+	Scratch      bool
+	ClientWrites bool
 	// Refusals is the chance, in percent, that a process declines in a view to
 	// coordinate, as one that was refused.
 	Refusals int

@@ -99,6 +99,10 @@ func (s *Config) drawSizes(r *virtual.Rand, cfg *Options) {
 		s.PackFrom = r.Between(2, 4)
 	}
 	s.Freeze = !cfg.Narrow && r.Chance(4) && s.Pause && !s.Apart
+	if parts := virtual.NewRand(cfg.Seed, 58); !cfg.Narrow && parts.Chance(12) {
+		s.FrameBytes = parts.Between(300, 1200)
+	}
+	s.Scratch = !cfg.Narrow && virtual.NewRand(cfg.Seed, 59).Chance(25)
 	if cfg.Shards > 0 {
 		s.Types[0].Shards, s.Types[0].Entities = cfg.Shards, cfg.Shards
 	}

@@ -51,7 +51,7 @@ var steps = slices.Concat([]step{
 	{"whole views", func(c *seed.Config) bool { return clearTo(&c.PackFrom, 0) }},
 	{"one member is enough", func(c *seed.Config) bool { return lower(&c.MinMembers, 1, 1) }},
 	{"wide buffers", func(c *seed.Config) bool {
-		return clearTo(&c.BufferMax, 64) || clearTo(&c.MailboxMax, 512) || clearTo(&c.QueueFramesMax, 256) || clearTo(&c.LogEntries, 0)
+		return clearTo(&c.BufferMax, 64) || clearTo(&c.MailboxMax, 512) || clearTo(&c.QueueFramesMax, 256) || clearTo(&c.LogEntries, 0) || clearTo(&c.FrameBytes, 0)
 	}},
 	{"clocks of equal rate", func(c *seed.Config) bool { return lower(&c.DriftPPM, 200, 200) }},
 	{"the simplest ending", func(c *seed.Config) bool { return clearTo(&c.Ending, seed.EndAll) }},
@@ -78,6 +78,7 @@ func faultSteps() (all []step) {
 		{"handlers that block", func(c *seed.Config) *bool { return &c.Blocks }}, {"datagrams", func(c *seed.Config) *bool { return &c.Datagrams }},
 		{"two clusters", func(c *seed.Config) *bool { return &c.Apart }}, {"joins at one moment", func(c *seed.Config) *bool { return &c.Together }},
 		{"announcements", func(c *seed.Config) *bool { return &c.Announce }}, {"clients that write", func(c *seed.Config) *bool { return &c.ClientWrites }},
+		{"scratch keys", func(c *seed.Config) *bool { return &c.Scratch }},
 		{"draining", func(c *seed.Config) *bool { return &c.Drain }},
 	} {
 		all = append(all, step{"without " + f.name, func(c *seed.Config) bool { return clearTo(f.of(c), false) }})

@@ -51,7 +51,7 @@ const (
 	// retryEvery is the interval of attempts to send when a connection is full.
 	retryEvery = 5 * time.Millisecond
 	// chunkBytes makes the states of most shards take several chunks.
-	chunkBytes = 150
+	chunkBytes = 60
 	window     = 2
 )
 
