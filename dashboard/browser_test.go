@@ -88,14 +88,24 @@ report.found = document.getElementById("detail").textContent;
 document.getElementById("passivate").click();
 await until(() => document.getElementById("detail").textContent.includes("ends on n0"));
 report.wide = document.documentElement.scrollWidth - innerWidth;
+const tabbed = [...document.querySelectorAll(".cell")].filter((c) => c.tabIndex === 0);
+report.stops = tabbed.length;
+tabbed[0].focus();
+for (const key of ["ArrowRight", "ArrowDown"]) document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+report.arrows = [document.activeElement.dataset.shard, document.activeElement.closest(".maprow").querySelector("b").textContent].join(" of ");
+document.activeElement.click();
+await until(() => document.getElementById("detail").textContent.includes("shard 1 of type-00"));
+report.handoffs = document.getElementById("kpis").textContent.includes("handoffs /s");
 press("Escape");
 report.closed = document.getElementById("detail").hidden;
 report.background = getComputedStyle(document.body).backgroundColor;
 const began = performance.now();
+const before = Number(document.body.dataset.updates);
 await fetch("kill");
 await until(() => document.getElementById("events").textContent.includes("n2 crashed"));
 await until(() => document.getElementById("members").textContent.includes("gone"));
 report.killMillis = performance.now() - began;
+report.killStates = Number(document.body.dataset.updates) - before;
 report.foreign = performance.getEntriesByType("resource").map((e) => e.name).filter((n) => !n.startsWith(location.origin));
 report.errors = errors;
 await fetch("report", { method: "POST", body: JSON.stringify(report) });
@@ -103,7 +113,9 @@ await fetch("report", { method: "POST", body: JSON.stringify(report) });
 
 type report struct {
 	Title, Focus, Found, Background string
-	Cells                           int
+	Arrows                          string
+	Cells, Stops, KillStates        int
+	Handoffs                        bool
 	Wide, KillMillis                float64
 	Closed                          bool
 	Foreign, Errors                 []string
@@ -192,7 +204,15 @@ func checkReport(t *testing.T, got *report, dark bool) {
 	if got.Focus != "query" || !strings.Contains(got.Found, "3 messages waiting") || !got.Closed {
 		t.Errorf("the keyboard: focus on %q, found %q, closed %v", got.Focus, got.Found, got.Closed)
 	}
-	t.Logf("a crash is shown after %.0f ms", got.KillMillis)
+	if got.Stops != 1 || got.Arrows != "1 of n1" || !got.Handoffs {
+		t.Errorf("the shards: %d stops of the Tab key, right and down from shard 0 is shard %s; handoffs: %v", got.Stops, got.Arrows, got.Handoffs)
+	}
+	// Each state takes a poll, and polls after an event are pollApart apart: on a machine that
+	// keeps up, three of them take less than the 2 s that are promised.
+	t.Logf("a crash is shown after %.0f ms, by state %d", got.KillMillis, got.KillStates)
+	if got.KillStates < 1 || got.KillStates > 3 {
+		t.Errorf("a crash is shown by state %d after it, want 3 at most", got.KillStates)
+	}
 	if got.Wide > 0 || len(got.Errors) > 0 || len(got.Foreign) > 0 {
 		t.Errorf("%.0f px too wide, errors %q, requests to other hosts %q", got.Wide, got.Errors, got.Foreign)
 	}

@@ -107,7 +107,7 @@ function drawTotals(s) {
     kpi("handled /s", rate(t.ask_rate), sparkline(history.ask, "messages per second"), "Messages that entities of all nodes handled, per second."),
     kpi("ask, p99", t.measured ? millis(t.p99_ms) : "–", t.measured ? sparkline(history.p99, "99th percentile") : "needs a Registerer", t.measured ? `Median ${millis(t.p50_ms)}. Asks of all nodes since the last refresh; each node needs Config.Registerer.` : "Set peerage.Config.Registerer on the nodes to measure latencies."),
     kpi("entities", number(t.entities), `${count(t.shards, "shard")}, ${count(s.types.length, "type")}`, "Live instances on all nodes that answered."),
-    kpi("moving", number(t.moving), t.buffered ? `${count(t.buffered, "message")} wait` : "no message waits", "Shards on their way to another home, and messages that wait for a home or for room in a mailbox.", t.moving || t.buffered ? "warn" : ""),
+    kpi("moving", number(t.moving), `${rate(t.handoff_rate)} handoffs /s${t.buffered ? `, ${count(t.buffered, "message")} wait` : ""}`, "Shards on their way to another home, shards that began at a new home per second, and messages that wait for a home or for room in a mailbox.", t.moving || t.buffered ? "warn" : ""),
   );
 }
 
@@ -159,9 +159,10 @@ function drawMap(s, ui) {
   map.homes.forEach((home, shard) => {
     const mark = moving.has(shard) ? "moving" : recent.has(shard) ? "recent" : "";
     const where = home >= 0 ? s.members[home].name : home === -2 ? "its home does not answer" : moving.has(shard) ? "on its way" : "no home yet";
-    const cell = el("button", { class: `cell ${home >= 0 ? paint(s.members[home].color) : home === -2 ? "lost" : "none"} ${mark}`, type: "button", tabindex: "-1", title: `shard ${shard}: ${where}${map.entities[shard] ? `, ${count(map.entities[shard], "entity").replace("entitys", "entities")}` : ""}${mark === "recent" ? ", moved a moment ago" : ""}. Click: why?`, onclick: () => ui.explain(map.type, shard) });
+    const cell = el("button", { class: `cell ${home >= 0 ? paint(s.members[home].color) : home === -2 ? "lost" : "none"} ${mark}`, type: "button", tabindex: "-1", "data-shard": shard, title: `shard ${shard}: ${where}${map.entities[shard] ? `, ${count(map.entities[shard], "entity").replace("entitys", "entities")}` : ""}${mark === "recent" ? ", moved a moment ago" : ""}. Click: why?`, onclick: () => ui.explain(map.type, shard) });
     (home >= 0 ? rows[home] : home === -2 ? other.lost : other.none).push(cell);
   });
+  const focused = document.activeElement.dataset?.shard;
   const shownRows = s.members.map((m, i) => [m, rows[i]]).filter(([m, r]) => !m.gone && (r.length || m.answers));
   const placed = map.homes.filter((h) => h >= 0).length;
   put("maphint", map.error ? map.error : `${number(placed)} of ${number(map.total)} run · a square is a shard, its colour the node`);
@@ -171,6 +172,10 @@ function drawMap(s, ui) {
     other.lost.length ? mapRow("no answer", other.lost) : null,
     other.none.length ? mapRow("unplaced", other.none) : null,
     map.total && !placed ? el("div", { class: "empty" }, "No shard has a home yet: the first message to an entity gives its shard one.") : null);
+  const cells = $("map").querySelectorAll(".cell");
+  const again = focused && [...cells].find((c) => c.dataset.shard === focused);
+  if (again || cells[0]) (again || cells[0]).tabIndex = 0; // one stop of the Tab key; the arrows move on
+  if (again) again.focus();
 }
 
 const mapRow = (name, cells) => el("div", { class: "maprow" }, el("b", { title: name }, name), el("div", { class: "cells" }, cells), el("span", { class: "soft n" }, number(cells.length)));

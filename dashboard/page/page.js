@@ -162,6 +162,21 @@ $("search").addEventListener("submit", (e) => {
 });
 $("type").addEventListener("change", (e) => ui.choose(e.target.value));
 
+// The arrows move among the shards: left and right by one, up and down by a member.
+$("map").addEventListener("keydown", (e) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+  const across = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (!e.target.matches(".cell") || !(step || across)) return;
+  e.preventDefault();
+  const cells = [...$("map").querySelectorAll(".cell")];
+  const rows = [...$("map").querySelectorAll(".maprow")].filter((r) => r.querySelector(".cell"));
+  const to = step ? cells[cells.indexOf(e.target) + step] : rows[rows.indexOf(e.target.closest(".maprow")) + across]?.querySelector(".cell");
+  if (!to) return;
+  e.target.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+});
+
 document.addEventListener("keydown", (e) => {
   if (e.key === "Escape") {
     closeDetail();
