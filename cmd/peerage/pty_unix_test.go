@@ -97,7 +97,7 @@ func TestTheDemoFitsTheTerminal(t *testing.T) {
 			if n := strings.Count(shown, "  node  state "); n != 1 {
 				t.Errorf("the table stands there %d times:\n%s", n, shown)
 			}
-			for _, want := range []string{"ask 16 counters", "are one cluster", "killed processes", "PASS in ", "pekko.apache.org", "Next\n"} {
+			for _, want := range []string{"ask 16 counters", "are one cluster", "killed processes", "PASS in ", "pekko.apache.org", "Next\n", "--report out.html"} {
 				if !strings.Contains(shown, want) {
 					t.Errorf("%q is not to be read:\n%s", want, shown)
 				}

@@ -110,14 +110,18 @@ func (v *Verdict) printNext(s *terminal.Screen) {
 	command := v.cfg.Command
 	s.Print(0, "\n"+s.Paint(terminal.Bold, "Next"))
 	for _, next := range [][2]string{
-		{" demo --at-once", "kill all but one at the same instant"},
-		{" chaos --rounds 20", "kill, pause and drain under load"},
-		{" certs --dir d", "then run nodes of your own"},
+		{"demo --at-once", "kill all but one at the same instant"},
+		{"chaos --preset n-1 --rounds 3 --report out.html", "the same under load, measured, with a page to show"},
+		{"certs --dir d", "then run nodes of your own; docs/GUIDE.md has a whole service"},
 	} {
 		if v.cfg.AtOnce && strings.Contains(next[0], "--at-once") {
-			next[0], next[1] = " demo", "kill them one after another"
+			next = [2]string{"demo", "kill them one after another"}
 		}
-		s.Print(4, fmt.Sprintf("  %-*s  %s", len(command)+len(" chaos --rounds 20"), command+next[0], next[1]))
+		line := command + " " + next[0]
+		if s.Live() && len(line)+2 >= s.Width() { // it must still be good to copy
+			line = strings.Replace(line, " --report", " \\\n      --report", 1)
+		}
+		s.Print(6, "  "+s.Paint(terminal.Cyan, line)+"\n      "+next[1])
 	}
 }
 

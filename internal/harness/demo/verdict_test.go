@@ -69,6 +69,7 @@ func TestARunWithinItsBoundsPasses(t *testing.T) {
 		"Answers after killing b        half by 1, all by 500 ms (bound 500 ms: met)",
 		"c alone serves     3 of 3 shards, 3 of 3 counters", "Counters that lived twice      0, in ",
 		"Akka and Pekko expect 45 s", "19 s", "pekko.apache.org", "peerage demo --at-once",
+		"  peerage chaos --preset n-1 --rounds 3 --report out.html\n      the same", "docs/GUIDE.md",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
