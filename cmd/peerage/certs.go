@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,15 +97,15 @@ func (p *program) makeCerts(c *certsFlags) (err error) {
 	if p.json {
 		return p.printJSON(map[string]any{"files": files, "next": next})
 	}
-	t := tabwriter.NewWriter(p.stdout, 2, 8, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range files {
 		kept := ""
 		if f.Kept {
 			kept = " (kept)"
 		}
-		fmt.Fprintf(t, "%s\t%s%s\n", f.Path, f.Holds, kept)
+		rows = append(rows, []string{f.Path, f.Holds + kept})
 	}
-	t.Flush()
+	printTable(p.stdout, "", rows)
 	fmt.Fprintf(p.stdout, "\nNext:  %s\n", strings.Join(next, "\n       "))
 	return nil
 }

@@ -66,10 +66,12 @@ func (p *program) lookCommand(l *looker) *cobra.Command {
 	return cmd
 }
 
-// printTable writes rows in columns below a header.
+// printTable writes rows in columns below a header, which may be "".
 func printTable(w io.Writer, header string, rows [][]string) {
 	t := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(strings.Fields(header), "\t"))
+	if header != "" {
+		fmt.Fprintln(t, strings.Join(strings.Fields(header), "\t"))
+	}
 	for _, row := range rows {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}

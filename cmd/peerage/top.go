@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -181,8 +180,7 @@ func (o *overview) buffered(id gossip.NodeID) (n uint64) {
 func topLines(screen *terminal.Screen, o *overview, rows []topRow) []string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "cluster %s, %d members, view %s, asked %s at %s\n\n", o.Node.Cluster, len(rows), viewOf(o), o.Node.Name, time.Now().Format(time.TimeOnly))
-	t := tabwriter.NewWriter(&b, 2, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tSTATE\tSHARDS\tENTITIES\tMESSAGES/S\tWAITING")
+	var lines [][]string
 	for _, r := range rows {
 		state, rate := r.State, "-"
 		if r.Leader {
@@ -191,16 +189,16 @@ func topLines(screen *terminal.Screen, o *overview, rows []topRow) []string {
 		if r.PerSecond != nil {
 			rate = figure(int(*r.PerSecond + 0.5))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, state, figure(r.Shards), figure(r.Entities), rate, figure(r.Buffered))
+		lines = append(lines, []string{r.Name, state, figure(r.Shards), figure(r.Entities), rate, figure(r.Buffered)})
 	}
-	t.Flush()
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	printTable(&b, "NAME STATE SHARDS ENTITIES MESSAGES/S WAITING", lines)
+	picture := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	for i, r := range rows {
-		if at := i + 3; r.State != "up" && at < len(lines) {
-			lines[at] = screen.Paint(terminal.Yellow, lines[at])
+		if at := i + 3; r.State != "up" && at < len(picture) {
+			picture[at] = screen.Paint(terminal.Yellow, picture[at])
 		}
 	}
-	return append(lines, "", screen.Paint(terminal.Dim, "Ctrl-C ends"))
+	return append(picture, "", screen.Paint(terminal.Dim, "Ctrl-C ends"))
 }
 
 func viewOf(o *overview) string {

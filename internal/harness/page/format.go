@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 )
 
@@ -28,13 +30,7 @@ func signOf(verdict string) string {
 }
 
 // grouped formats a count with commas.
-func grouped(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func grouped(n int) string { return humanize.Comma(int64(n)) }
 
 // formatMillis formats milliseconds in the unit that people would use.
 func formatMillis(ms float64) string {
@@ -51,12 +47,4 @@ func formatMillis(ms float64) string {
 }
 
 // bytesOf formats bytes in the unit that people would use.
-func bytesOf(n float64) string {
-	for _, unit := range []string{"B", "KiB"} {
-		if n < 1000 {
-			return fmt.Sprintf("%.0f %s", n, unit)
-		}
-		n /= 1024
-	}
-	return fmt.Sprintf("%.1f MiB", n)
-}
+func bytesOf(n float64) string { return humanize.IBytes(uint64(max(n, 0))) }

@@ -50,7 +50,7 @@ func TestThePageAnswersFirstAndNeedsNoNetwork(t *testing.T) {
 	page := b.String()
 	for _, want := range []string{
 		"✗ FAIL", "entities that lived twice", "1 <span>runs beside another, of 182,341 runs", "✗ Broken: " + chaos.SingleInstance, "? Not shown: every fault took effect",
-		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30.0 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", `<rect class="fault" x="250"`,
+		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", `<rect class="fault" x="250"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -118,7 +118,7 @@ func TestReadReadsBothForms(t *testing.T) {
 func TestFiguresAreInUnitsThatPeopleUse(t *testing.T) {
 	for got, want := range map[string]string{
 		formatMillis(0.25): "0.25 ms", formatMillis(38.4): "38 ms", formatMillis(2810): "2.81 s", formatMillis(12_000): "12 s",
-		grouped(999): "999", grouped(1234567): "1,234,567", bytesOf(512): "512 B", bytesOf(160 << 10): "160 KiB", bytesOf(34 << 20): "34.0 MiB",
+		grouped(999): "999", grouped(1234567): "1,234,567", bytesOf(512): "512 B", bytesOf(160 << 10): "160 KiB", bytesOf(34 << 20): "34 MiB", bytesOf(3 << 19): "1.5 MiB",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
