@@ -60,20 +60,15 @@ func main() {
 	}
 }
 
-// runVotes serves until SIGTERM or Ctrl-C.
-func runVotes(cfg peerage.Config, web string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+// startVotes starts a node, and returns it with the HTTP API of the service.
+func startVotes(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.Handler, error) {
 	node, err := peerage.New(cfg)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	polls, err := sharding.Register(node.Registry(), pollType())
 	if err != nil {
-		return err
-	}
-	if err := node.Start(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /votes/{poll}", func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +82,18 @@ func runVotes(cfg peerage.Config, web string) error {
 		_ = json.NewEncoder(w).Encode(map[string]int{"votes": n}) // fails only if the client is gone
 	})
 	mux.Handle("/", node.Handler()) // /readyz, /status
-	server := &http.Server{Addr: web, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	return node, mux, node.Start(ctx)
+}
+
+// runVotes serves until SIGTERM or Ctrl-C.
+func runVotes(cfg peerage.Config, web string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	node, api, err := startVotes(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: web, Handler: api, ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 	select {
