@@ -23,7 +23,9 @@ func (p *program) drainCommand() *cobra.Command {
 	return p.lookCommand(&looker{
 		use: "drain NODE", short: "hand a node's shards over, and take it out of its cluster", long: drainHelp, args: [2]int{1, 1}, patience: time.Minute,
 		run: func(ctx context.Context, c *client.Client, args []string) error {
+			wait := p.progress() // states may take long to move
 			d, err := c.Drain(ctx, args[0])
+			wait.Stop()
 			if err != nil {
 				return err
 			}
