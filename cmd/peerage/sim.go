@@ -246,8 +246,8 @@ func (s *simulation) printOutcome(out io.Writer, took time.Duration) {
 		}
 		return
 	}
-	fmt.Fprintf(out, "PASS: %d seeds, %v of virtual time in %v, %d rare states seen\n%s\n",
-		s.played, s.virtual.Round(time.Second), took.Round(time.Millisecond), len(s.marks), s.describeJudges())
+	fmt.Fprintf(out, "PASS: %d seeds, %v of virtual time in %v (%.1f s per second), %d rare states seen\n%s\n",
+		s.played, s.virtual.Round(time.Second), took.Round(time.Millisecond), s.virtual.Seconds()/took.Seconds(), len(s.marks), s.describeJudges())
 }
 
 // describeJudges describes in how many seeds which checkers judged.
