@@ -44,8 +44,9 @@ func Draw(cfg *Options) Config {
 	s.DropPercent, s.DupPercent, s.LatePercent = r.IntN(12), r.IntN(10), r.IntN(10)
 	if s.Nodes > lossyMax {
 		// A candidate asks each voter once, so where a quorum is all that lives, the loss of any
-		// answer fails it. Connections, which clusters of this size have, lose none.
-		s.DropPercent = s.DropPercent * lossyMax / s.Nodes
+		// answer fails it, and so does one that is too late. Connections, which clusters of this
+		// size have, lose none.
+		s.DropPercent, s.LatePercent = s.DropPercent*lossyMax/s.Nodes, s.LatePercent*lossyMax/s.Nodes
 	}
 	s.Late = r.Duration(10*time.Millisecond, 4*time.Second)
 	s.Spike = r.Duration(time.Millisecond, 400*time.Millisecond)
@@ -79,7 +80,7 @@ func Draw(cfg *Options) Config {
 	return s
 }
 
-// lossyMax is the number of hosts up to which datagrams may be lost at any rate drawn.
+// lossyMax is the number of hosts up to which datagrams may be lost, or late, at any rate drawn.
 const lossyMax = 9
 
 // drawEvidence draws how good proofs of death are. A network that rejects gives weak
