@@ -46,7 +46,7 @@ func New(cfg Config, floors *Floors) *Core {
 	cfg.Shards = min(max(cfg.Shards, 1), protocol.ShardsMax)
 	floors.inherit()
 	c := &Core{env: env{cfg: cfg, floors: floors}}
-	c.waiting = c.isWaiting
+	c.machines = c
 	c.link.env, c.states.env = &c.env, &c.env
 	c.link.election.Role = cfg.Role
 	c.drain.env, c.drain.link = &c.env, &c.link

@@ -18,9 +18,16 @@ type env struct {
 	lease bool
 
 	nextResend clock.Instant
-	// waiting reports whether any message must be retransmitted until it is answered.
-	waiting func() bool
+	// machines are those of the core.
+	machines waiter
 }
+
+// waiter is a Core as its machines see it: a core without functions in its fields can be copied,
+// and explored.
+type waiter interface{ isWaiting() bool }
+
+// waiting reports whether any message must be retransmitted until it is answered.
+func (v *env) waiting() bool { return v.machines.isWaiting() }
 
 // arm starts the resend timer when the first message begins to wait.
 func (v *env) arm() {
