@@ -18,6 +18,7 @@ var layers = []struct {
 	{"internal/lint/walk/operations", []string{".", "ddata", "sharding"}},
 	{"internal/lint", nil},
 	{"internal/judge", nil},
+	{"internal/explore", []string{"internal/core", "internal/explore", "gossip", "sharding/strategy", "internal/clock"}},
 	{"internal/loglimit", nil},
 	{"internal/assert", nil},
 	{"internal/door", nil},

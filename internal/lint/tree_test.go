@@ -91,5 +91,5 @@ func in(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+
 
 // library reports whether the file is compiled into someone else's process.
 func (f *file) library() bool {
-	return !f.test && !in(f.pkg, "cmd") && !in(f.pkg, "examples") && !in(f.pkg, "bench") && !in(f.pkg, "internal/lint") && !in(f.pkg, "internal/mutate") && !in(f.pkg, "internal/judge")
+	return !f.test && !in(f.pkg, "cmd") && !in(f.pkg, "examples") && !in(f.pkg, "bench") && !in(f.pkg, "internal/lint") && !in(f.pkg, "internal/mutate") && !in(f.pkg, "internal/judge") && !in(f.pkg, "internal/explore")
 }

@@ -101,7 +101,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.link.needsAnswer() {
 		d = clock.Min(d, c.link.retry)
 	}
-	if c.waiting() {
+	if c.awaitsAnswers() {
 		d = clock.Min(d, c.nextResend)
 	}
 	return d
@@ -118,7 +118,7 @@ func (c *Core) stepTick() {
 	if c.link.needsAnswer() && !c.now.Before(c.link.retry) {
 		c.link.askAgain()
 	}
-	if c.waiting() && !c.now.Before(c.nextResend) {
+	if c.awaitsAnswers() && !c.now.Before(c.nextResend) {
 		c.nextResend = c.now.Add(c.cfg.Resend)
 		c.routes.repeatOverdue()
 		c.routes.resendMarkers()

@@ -26,12 +26,12 @@ type env struct {
 // and explored.
 type waiter interface{ isWaiting() bool }
 
-// waiting reports whether any message must be retransmitted until it is answered.
-func (v *env) waiting() bool { return v.machines.isWaiting() }
+// awaitsAnswers reports whether any message must be retransmitted until it is answered.
+func (v *env) awaitsAnswers() bool { return v.machines.isWaiting() }
 
 // arm starts the resend timer when the first message begins to wait.
 func (v *env) arm() {
-	if !v.waiting() {
+	if !v.awaitsAnswers() {
 		v.nextResend = v.now.Add(v.cfg.Resend)
 	}
 }

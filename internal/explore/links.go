@@ -1,0 +1,65 @@
+package main
+
+// link names the code that an action runs. Functions are "package.Type.method" of the packages
+// under internal/core; docs/SPECIFICATION.md has the same table.
+type link struct {
+	action string
+	code   []string
+}
+
+// links has every action of the explorations. Messages are actions by their names.
+var links = []link{
+	{"timers", []string{"coordinator.Core.stepTick", "region.Core.stepTick"}},
+	{"view", []string{"coordinator.Core.viewChanged", "region.Core.viewChanged"}},
+	{"late view", []string{"coordinator.Core.viewChanged", "region.Core.viewChanged"}},
+	{"delay view", []string{"coordinator.Core.holdEarly", "region.Core.holdEarly"}},
+	{"lease lapses", []string{"region.Core.Step", "coordinator.table.canMove"}},
+	{"lease ends", []string{"region.Core.Step", "coordinator.table.canMove"}},
+	{"lease returns", []string{"region.Core.replay", "region.hostTable.abandoned"}},
+	{"crash", []string{"region.routeTable.dropGone", "coordinator.table.dropGone"}},
+	{"cut off", []string{"region.routeTable.resendMarkers", "coordinator.table.resendOrders"}},
+	{"heal", []string{"region.link.registerAgain", "coordinator.Core.resend"}},
+	{"remove", []string{"coordinator.table.orphan", "region.routeTable.dropGone"}},
+	{"end", []string{"coordinator.Core.dropGone"}},
+	{"wrong proof of death", []string{"coordinator.strays.repeatOrders", "region.Core.refuseStale"}},
+	{"hold", []string{"region.Core.refuseStale", "region.hostTable.outdated"}},
+	{"late message", []string{"region.Core.refuseStale", "region.hostTable.outdated"}},
+	{"connection breaks", []string{"coordinator.table.resendShard", "region.hostTable.reportStopped"}},
+	{"other majority", []string{"coordinator.census.noteVoters"}},
+	{"need", []string{"region.routeTable.needHome"}},
+	{"move", []string{"coordinator.table.rebalance", "coordinator.table.startMove"}},
+	{"drain", []string{"region.drainState.beginDrain", "coordinator.table.relieve"}},
+	{"leave", []string{"coordinator.members.leaving", "coordinator.table.relieve"}},
+	{"depart", []string{"region.Core.finishDrain", "coordinator.table.tellDrained"}},
+	{"join", []string{"coordinator.members.elsewhere"}},
+	{"up", []string{"coordinator.table.joinMoves", "coordinator.table.rebalance"}},
+	{"stand over another cluster", []string{"coordinator.table.renew"}},
+	{"yield to another cluster", []string{"coordinator.members.leaving"}},
+	{"take over", []string{"coordinator.Core.takeOffice", "coordinator.census.newestState"}},
+	{"Register", []string{"coordinator.Core.registerMember"}},
+	{"RegisterAck", []string{"region.Core.onAnswer"}},
+	{"GetHome", []string{"coordinator.table.getHome", "coordinator.table.placeFree"}},
+	{"operation", []string{"coordinator.writes.issueWrite", "coordinator.census.readState"}},
+	{"operated", []string{"coordinator.table.written", "coordinator.census.readDone"}},
+	{"HostShards", []string{"region.hostTable.hostShard", "region.hostTable.startShard"}},
+	{"started", []string{"region.hostTable.shardStarted"}},
+	{"ShardsHosted", []string{"coordinator.table.shardsHosted", "coordinator.table.publishHome"}},
+	{"Homes", []string{"region.routeTable.applyHomes", "region.routeTable.openRoute"}},
+	{"Begin", []string{"region.routeTable.beginMove"}},
+	{"trail", []string{"region.routeTable.closeRoute"}},
+	{"marker", []string{"region.routeTable.closeRoute"}},
+	{"markerAck", []string{"region.routeTable.markerAcked"}},
+	{"BeginAck", []string{"coordinator.table.beginAck", "coordinator.table.closed"}},
+	{"HandOff", []string{"region.hostTable.handOffShard", "region.hostTable.stopShard"}},
+	{"stopped", []string{"region.hostTable.shardStopped"}},
+	{"stateFrame", []string{"region.stateTable.stateHeld"}},
+	{"stateAck", []string{"region.hostTable.finishStop"}},
+	{"Stopped", []string{"coordinator.table.onShardStopped"}},
+	{"StoppedAck", []string{"region.Floors.confirmed"}},
+	{"CensusRequest", []string{"region.Core.census"}},
+	{"CensusReport", []string{"coordinator.census.noteReport", "coordinator.census.finishCensus"}},
+	{"Drain", []string{"coordinator.Core.drainRequest"}},
+	{"Drained", []string{"region.drainState.drained"}},
+	{"Refused", []string{"coordinator.Core.overtaken"}},
+	{"Seen", []string{"coordinator.members.answered"}},
+}
