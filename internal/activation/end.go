@@ -1,7 +1,7 @@
 package activation
 
 import (
-	"runtime/debug"
+	"log/slog"
 	"time"
 )
 
@@ -45,7 +45,7 @@ func (r *runner[C, Req, Resp]) onStop(ent Stopper[C]) {
 			return
 		}
 		r.shard.host.cfg.Counters.Panicked.Add(1)
-		r.logger().Error("sharding: OnStop panicked", "panic", whatPanicked(recover()), "stack", string(debug.Stack()))
+		r.shard.host.failures.logPanic(r.logger(), "sharding: OnStop panicked", whatPanicked(recover()))
 	}()
 	ent.OnStop(r.user)
 	done = true
@@ -145,7 +145,7 @@ func (s *Shard[C, Req, Resp]) startEndTimer(in *instance[C, Req, Resp]) (ended f
 // mutex.
 func (s *Shard[C, Req, Resp]) detachInstance(in *instance[C, Req, Resp]) {
 	s.host.cfg.Counters.CutLoose.Add(1)
-	s.host.cfg.Logger.Warn("sharding: instance did not end in time, another may take its place",
+	s.host.failures.Log(s.host.cfg.Logger, slog.LevelWarn, "instance", "sharding: instance did not end in time, another may take its place",
 		"type", s.info.typ, "shard", s.info.number, "entity", in.id)
 	s.unloadInstance(in)
 	s.order.dropInstance(in)

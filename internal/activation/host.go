@@ -39,9 +39,8 @@ type Host[C, Req, Resp any] struct {
 	sweeps atomic.Uint32
 	stop   chan struct{}
 	// hosted counts shards.
-	hosted atomic.Int32
-	// failedStarts bounds the log lines about failed starts that have no asker.
-	failedStarts loglimit.Budget
+	hosted   atomic.Int32
+	failures failureLog
 	// blocked bounds the log lines about calls that block.
 	blocked loglimit.Budget
 	// keeps is set once an instance was a Snapshotter.

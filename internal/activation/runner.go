@@ -362,9 +362,7 @@ func (r *runner[C, Req, Resp]) sendAnswer(m *Message[Req], resp Resp, err error)
 
 // notStarted logs why an instance did not start, since there is no asker for the error.
 func (r *runner[C, Req, Resp]) notStarted(err error) {
-	if unsaid, ok := r.shard.host.failedStarts.Take(time.Now()); ok {
-		r.logger().Error("sharding: entity did not start", "error", err, "unsaid", unsaid)
-	}
+	r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: entity did not start", err)
 }
 
 // errLapsed: no handler was called, since the lease ended while the instance began, or
@@ -480,7 +478,7 @@ func (r *runner[C, Req, Resp]) stopTimers() {
 
 func (r *runner[C, Req, Resp]) restoreState(ent any, state []byte) error {
 	if err := appError(callRestore(r.user, ent, state)); err != nil {
-		r.logger().Error("sharding: state was not restored", "error", err)
+		r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: state was not restored", err)
 		return fmt.Errorf("%w: %w", failure.Restore, err)
 	}
 	return nil

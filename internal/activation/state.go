@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
+	"log/slog"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/failure"
@@ -82,7 +82,7 @@ func (r *runner[C, Req, Resp]) takeSnapshot(ent Snapshotter[C]) {
 	}()
 	state, err := r.stateNow(ent)
 	if err != nil {
-		r.logger().Error("sharding: no snapshot, the entity moves without its state", "error", err)
+		r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: no snapshot, the entity moves without its state", err)
 		return
 	}
 	s := r.shard
@@ -191,7 +191,7 @@ func (r *runner[C, Req, Resp]) stateNow(ent Snapshotter[C]) (state []byte, err e
 		}
 		v := whatPanicked(recover())
 		r.shard.host.cfg.Counters.Panicked.Add(1)
-		r.logger().Error("sharding: Snapshot panicked", "panic", v, "stack", string(debug.Stack()))
+		r.shard.host.failures.logPanic(r.logger(), "sharding: Snapshot panicked", v)
 		err = &PanicError{Value: v}
 	}()
 	state, err = ent.Snapshot(r.user)
@@ -203,7 +203,7 @@ func (r *runner[C, Req, Resp]) stateNow(ent Snapshotter[C]) (state []byte, err e
 // undo drops the instance.
 func (r *runner[C, Req, Resp]) undo(why error) {
 	r.shard.host.cfg.Counters.StatesLost.Add(1)
-	r.logger().Error("sharding: state cannot be replicated, the change is undone", "error", why)
+	r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: state cannot be replicated, the change is undone", why)
 	s := r.shard
 	r.in.ent, r.broken = nil, true
 	r.in.flags.And(^flagBegun)

@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"log/slog"
 	"maps"
 	"time"
 
@@ -124,7 +125,7 @@ func (s *Shard[C, Req, Resp]) forceStop(st *stopping[C, Req, Resp]) {
 		return
 	}
 	s.host.cfg.Counters.Forced.Add(1)
-	s.host.cfg.Logger.Warn("sharding: shard did not stop in time, instances abandoned",
+	s.host.failures.Log(s.host.cfg.Logger, slog.LevelWarn, "shard", "sharding: shard did not stop in time, instances abandoned",
 		"type", s.info.typ, "shard", s.info.number, "busy", s.busy)
 	s.finishStop(true)
 }

@@ -2,8 +2,11 @@ package activation
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // onPanic applies the type's Supervision.
@@ -11,7 +14,7 @@ func (r *runner[C, Req, Resp]) onPanic(v any) error {
 	h, s := r.shard.host, r.shard
 	h.cfg.Counters.Panicked.Add(1)
 	what := whatPanicked(v)
-	r.logger().Error("sharding: handler panicked", "panic", what, "stack", string(debug.Stack()))
+	r.shard.host.failures.logPanic(r.logger(), "sharding: handler panicked", what)
 	err := &PanicError{Value: what}
 	sup := h.cfg.Supervision
 	if sup.OnPanic == Resume && r.in.ent != nil {
@@ -97,4 +100,29 @@ func (s *Shard[C, Req, Resp]) endPause(in *instance[C, Req, Resp]) {
 		in.cold.hold.Stop()
 		s.queue.pushTask(s, in, nil, false)
 	}
+}
+
+// failureLog folds the log lines about failures of entities' code: a handler that fails for each
+// message would fill the disk. Of equal failures, it logs one a minute for the type.
+type failureLog struct {
+	loglimit.Folder
+}
+
+// logError logs an error of the entity's code.
+func (f *failureLog) logError(to *slog.Logger, level slog.Level, line string, err error, args ...any) {
+	f.Log(to, level, line+err.Error(), line, append(args, "error", err)...)
+}
+
+// logPanic logs a panic of the entity's code, with its stack. The panicking function has not
+// returned yet.
+func (f *failureLog) logPanic(to *slog.Logger, line, panicked string) {
+	folded, ok := f.Take(line+panicked, time.Now())
+	if !ok {
+		return
+	}
+	args := []any{"panic", panicked, "stack", string(debug.Stack())}
+	if folded > 0 {
+		args = append(args, loglimit.Folded, folded)
+	}
+	to.Error(line, args...)
 }

@@ -1,8 +1,11 @@
 package activation
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -408,5 +411,52 @@ func TestHandledCountsThoseWhoseHandlerDidNotReturn(t *testing.T) {
 		if n := r.counters.Handled.Load(); n != 6 {
 			t.Errorf("%d handled, want 6", n)
 		}
+	})
+}
+
+// Failures of entities' code are logged once a minute: of each kind, and for the whole type. A
+// handler that panics for each message would otherwise fill the disk with stacks.
+func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				if req == 3 {
+					ctx.Passivate()
+					return 0, nil
+				}
+				panic(fmt.Sprint("no ", req))
+			}
+			f.stop = func(*Context) { <-f.r.gate }
+		}, func(c *Config[*Context, int, int]) {
+			c.Logger, c.StopTimeout = slog.New(slog.NewTextHandler(&out, nil)), time.Second
+		})
+		s := r.start(t, 0)
+		calls := uint64(0)
+		each := func(req, entities int) {
+			for i := range entities {
+				calls++
+				deliver(t, s, fmt.Sprint("e", i), ask(req, calls))
+				synctest.Wait()
+			}
+			pass(2 * time.Second)
+		}
+		expect := func(want map[string]int) {
+			t.Helper()
+			for text, n := range want {
+				if got := strings.Count(out.String(), text); got != n {
+					t.Errorf("%d lines with %q, want %d:\n%s", got, text, n, &out)
+				}
+			}
+			out.Reset()
+		}
+		each(1, 50)
+		each(2, 50)
+		each(3, 50)
+		expect(map[string]int{`panic="no 1"`: 1, `panic="no 2"`: 1, "stack=": 2, "instance did not end in time": 1, "lines_folded": 0})
+		pass(time.Minute)
+		close(r.gate)
+		each(2, 2)
+		expect(map[string]int{`panic="no 2"`: 1, "lines_folded=49": 1})
 	})
 }

@@ -2,6 +2,7 @@ package activation
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/failure"
@@ -201,10 +202,10 @@ func (r *runner[C, Req, Resp]) onTimer(name string) error {
 	h, ok := r.in.ent.(TimerHandler[C])
 	err := fmt.Errorf("%T sets timers and has no OnTimer", r.in.ent)
 	if ok {
-		err = h.OnTimer(r.user, name)
+		err = appError(h.OnTimer(r.user, name))
 	}
 	if err != nil {
-		r.logger().Warn("sharding: timer failed", "timer", name, "error", err)
+		r.shard.host.failures.logError(r.logger(), slog.LevelWarn, "sharding: timer failed", err, "timer", name)
 	}
 	return err
 }

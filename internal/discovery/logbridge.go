@@ -52,7 +52,7 @@ func (b *logBridge) Write(line []byte) (int, error) {
 			return len(line), nil
 		}
 		if folded > 0 {
-			attrs = append(attrs, slog.Int("lines_folded", folded))
+			attrs = append(attrs, slog.Int(loglimit.Folded, folded))
 		}
 	}
 	if i := bytes.Index(text, []byte("memberlist: ")); i >= 0 {

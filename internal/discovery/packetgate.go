@@ -116,7 +116,7 @@ func (g *packetGate) logRefusal(from netip.AddrPort, err error, now time.Time) {
 	}
 	if folded, ok := g.lines.Take(err.Error(), now); ok {
 		g.log.Info("memberlist: datagram refused; it has no effect, check its sender", slog.String("from", from.String()),
-			slog.Any("error", err), slog.Int("lines_folded", folded))
+			slog.Any("error", err), slog.Int(loglimit.Folded, folded))
 	}
 }
 

@@ -47,4 +47,10 @@ func TestLinesOfOneKindAreFolded(t *testing.T) {
 	if passed > foldKinds {
 		t.Errorf("%d lines of ever new kinds pass", passed)
 	}
+	if _, ok := f.Take("a new kind, later", now.Add(FoldPeriod)); !ok {
+		t.Error("kinds of an earlier period leave no room for a new one")
+	}
+	if folded, ok := f.Take("one more", now.Add(FoldPeriod)); !ok || folded != 0 {
+		t.Errorf("one more kind: %d folded, %v", folded, ok)
+	}
 }

@@ -3,7 +3,6 @@ package placement
 import (
 	"log/slog"
 	"runtime/debug"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/loglimit"
@@ -17,7 +16,7 @@ type recoverStrategy struct {
 	strategy strategy.Strategy
 	typ      string
 	log      *slog.Logger
-	lines    loglimit.Budget
+	lines    loglimit.Folder
 }
 
 // newRecoverStrategy returns s with its panics contained, and nil, which means the default,
@@ -52,8 +51,6 @@ func (r *recoverStrategy) Rebalance(s *strategy.State) (moves []strategy.ShardID
 }
 
 func (r *recoverStrategy) logPanic(v any) {
-	if suppressed, ok := r.lines.Take(time.Now()); ok {
-		r.log.Error("sharding: strategy panicked, shards go to the most suitable nodes",
-			"type", r.typ, "panic", v, "stack", string(debug.Stack()), "unsaid", suppressed)
-	}
+	r.lines.Log(r.log, slog.LevelError, "panic", "sharding: strategy panicked, shards go to the most suitable nodes",
+		"type", r.typ, "panic", v, "stack", string(debug.Stack()))
 }

@@ -2,12 +2,13 @@ package statecopy
 
 import (
 	"errors"
-	"github.com/peerage-go/peerage/internal/core/protocol"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/standby"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/driver"
@@ -43,7 +44,7 @@ type Replicator struct {
 	view     *gossip.View
 
 	stateBytes, standbyShards atomic.Int64
-	reusedLines               loglimit.Budget
+	reusedLines               loglimit.Folder
 }
 
 func newReplicator(cfg *Config, typ string, set Settings) *Replicator {
@@ -108,10 +109,8 @@ func (r *Replicator) reportReuse(shard strategy.ShardID, id string, first bool) 
 	if !first {
 		return
 	}
-	if suppressed, ok := r.reusedLines.Take(time.Now()); ok {
-		r.cfg.Log.Error("sharding: entity goes on changing the slice that its Snapshot returned; its state is copied from now on, an earlier change may not have been replicated; return a copy from Snapshot, and keep none of Restore's",
-			"type", r.typ, "entity", id, "shard", shard, "unsaid", suppressed)
-	}
+	r.reusedLines.Log(r.cfg.Log, slog.LevelError, "reused", "sharding: entity goes on changing the slice that its Snapshot returned; its state is copied from now on, an earlier change may not have been replicated; return a copy from Snapshot, and keep none of Restore's",
+		"type", r.typ, "entity", id, "shard", shard)
 }
 
 // Begin collects the states of a shard. Host.Recovered follows, unless Finish, AbandonAll or a

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/loglimit"
@@ -20,8 +19,8 @@ type mutualAsks struct {
 	count atomic.Int32
 	mu    sync.Mutex
 	pairs map[[2]uint64]int
-	// logged limits the rate of the log.
-	logged loglimit.Budget
+	// lines folds the lines of the log.
+	lines loglimit.Folder
 }
 
 // beginAsk records an ask, and returns the function that ends it.
@@ -58,9 +57,7 @@ func (m *mutualAsks) noteArrival(asker uint64, typ, id string) (mutual bool) {
 	if !mutual {
 		return false
 	}
-	if unsaid, ok := m.logged.Take(time.Now()); ok {
-		m.log.Warn("sharding: two entities ask each other: both wait until the deadlines of their asks; let one of them tell, or answer before it asks",
-			"type", typ, "entity", id, "unsaid", unsaid)
-	}
+	m.lines.Log(m.log, slog.LevelWarn, typ, "sharding: two entities ask each other: both wait until the deadlines of their asks; let one of them tell, or answer before it asks",
+		"type", typ, "entity", id)
 	return true
 }
