@@ -85,7 +85,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")
 	flags.StringVar(&c.report, "report", "", "also write the report to this `file`, as one page of HTML that needs no network")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`; those of a run that fails are always kept")
-	flags.StringVar(&c.Work, "workload", chaos.DefaultWork, "`workloads` besides the counters, of "+chaos.Workloads+": counts kept by three processes, replicated registers, a replicated set")
+	flags.StringVar(&c.Work, "workload", chaos.DefaultWork, "`workloads` besides the counters, of "+chaos.Workloads+": counts kept by three processes, replicated registers, a replicated set, reliable messages to counters")
 	flags.StringVar(&c.service, "service", "", "hurt the program that this `file` describes, in place of nodes: see docs/CHAOS.md")
 	flags.StringVar(&c.preset, "preset", "", "play the faults of this `preset`, see above, in place of --faults")
 	flags.StringVar((*string)(&c.Plant), "plant", "", "give the nodes this `defect`, to see that the checks find it; needs a build with -tags plant")

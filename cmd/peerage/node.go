@@ -36,7 +36,7 @@ As a service of systemd (Type=notify) it reports when it is ready, and when it s
 With certificates: peerage certs --dir d, then peerage node --config d/a.yaml.`
 
 // hiddenFlags are set by demo, chaos, bench and tests for the processes that they start.
-var hiddenFlags = []string{"until-stdin-closes", "wall-offset", "load-registers", "load-set", "load-counters", "load-every", "load-in-flight", "history", "state-bytes"}
+var hiddenFlags = []string{"until-stdin-closes", "wall-offset", "load-registers", "load-set", "load-reliable", "load-counters", "load-every", "load-in-flight", "history", "state-bytes"}
 
 func (p *program) nodeCommand() *cobra.Command {
 	c, untilStdin := &server.Config{Node: peerage.LocalConfig()}, false
@@ -79,6 +79,7 @@ func nodeFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.DurationVar(&c.WallAhead, "wall-offset", 0, "how far to set the wall clock of generations and stamps ahead, for tests")
 	flags.StringVar(&c.DataDir, "data-dir", "", "`directory` of this node alone, for the generation and for keys that begin with durable/")
 	flags.BoolVar(&c.LoadSet, "load-set", false, "add elements to a replicated set repeatedly, and read it")
+	flags.BoolVar(&c.LoadReliable, "load-reliable", false, "send reliable messages to counters repeatedly")
 	flags.IntVar(&c.LoadRegisters, "load-registers", 0, "number of replicated registers to write and read repeatedly; with --data-dir, on disk and with entries")
 	flags.StringVar(&c.History, "history", "", "record every handler run and every request in this new `file`")
 	flags.IntVar(&c.LoadCounters, "load-counters", 0, "number of counters to ask repeatedly")

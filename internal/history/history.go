@@ -67,7 +67,18 @@ const (
 	// Unsure: an attempt of a caller to raise the counter Entity, or to write Value to the
 	// register Entity, began at Start and had no answer: it may take effect at any time.
 	Unsure
+	// Accepted: the process Sender sent its reliable message number Value to Entity at Start,
+	// and the send returned without an error at End.
+	Accepted
+	// Confirmed: the process Sender had the confirmation at Start that its reliable message number
+	// Value to Entity has been handled.
+	Confirmed
+	// Delivered: an instance handled the reliable message number Value of the process Sender.
+	Delivered
 )
+
+// lastOp is the highest kind of a Record.
+const lastOp = Delivered
 
 // Record is one line of a history.
 type Record struct {
@@ -81,11 +92,12 @@ type Record struct {
 	// Value is the counter's value after the operation, or a register's.
 	Value      uint64
 	Start, End clock.Instant
-	// Sender is the process that sent the message, for Told, or that stored the entry,
-	// for Appended and ReadBack, or added the element, for Added and Contained, or the node that Suspected and Excluded are about.
+	// Sender is the process that sent the message, for Told, Accepted, Confirmed and Delivered,
+	// or that stored the entry, for Appended and ReadBack, or added the element, for Added and
+	// Contained, or the node that Suspected and Excluded are about.
 	Sender uint64
 	// Sent is when the request or the message that was handled was sent, for Handled,
-	// HandlerStarted and Told; 0 if it carries no time.
+	// HandlerStarted, Told and Delivered; 0 if it carries no time.
 	Sent clock.Instant
 }
 
@@ -117,7 +129,7 @@ func decodeRecord(b []byte) (Record, error) {
 		Sender: binary.BigEndian.Uint64(b[56:]),
 		Sent:   clock.Instant(binary.BigEndian.Uint64(b[64:])),
 	}
-	if r.Op < Handled || r.Op > Unsure {
+	if r.Op < Handled || r.Op > lastOp {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil

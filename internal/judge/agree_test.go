@@ -178,6 +178,39 @@ var plantings = []planting{
 		again.Start += 1000
 		g.add(again)
 	})},
+	{"a reliable message that was lost", reliableComplete, change(history.Delivered, nil, func(_ *game, r *history.Record) { r.Op = history.Created })},
+	{"a reliable message without its run and its confirmation", reliableComplete, change(history.Delivered, nil, func(g *game, r *history.Record) {
+		for i := range g.records {
+			if x := &g.records[i]; x.Op == history.Confirmed && x.Entity == r.Entity && x.Sender == r.Sender && x.Value == r.Value {
+				x.Op = history.Created
+			}
+		}
+		r.Op = history.Created
+	})},
+	{"a reliable message that was confirmed before its run", reliableComplete, change(history.Confirmed, nil, func(_ *game, r *history.Record) { r.Start -= 5 * ms })},
+	{"a reliable message handled twice", reliableInOrder, change(history.Delivered, nil, func(g *game, r *history.Record) {
+		again := *r
+		again.Start += 200 * ms
+		g.add(again)
+	})},
+	{"a reliable message behind its move", reliableInOrder, change(history.Delivered, nil, func(g *game, r *history.Record) {
+		again := *r
+		again.Node, again.Term = again.Node+50, again.Term+9
+		again.Start += 1000
+		g.add(again)
+	})},
+	{"a reliable message before its predecessor", reliableInOrder, change(history.Delivered, nil, func(g *game, r *history.Record) {
+		early := *r
+		early.Value++
+		early.Start -= 1000
+		g.add(early)
+	})},
+	{"a reliable message that waits", reliableConfirmed, func(g *game) bool {
+		g.add(history.Record{Op: history.Accepted, Sender: 77, Value: 1, Start: g.stood.To, End: g.stood.To + 1})
+		g.stood.To += 11_000 * ms
+		g.add(history.Record{Op: history.Accepted, Sender: 77, Value: 2, Start: g.stood.To, End: g.stood.To + 1})
+		return true
+	}},
 	{"a register that shows an overwritten value", registerFresh, change(history.Seen, func(r history.Record) bool { return r.Value > 9 }, func(g *game, r *history.Record) { r.Value -= 2 })},
 	{"a register that shows nothing", registerFresh, change(history.Seen, nil, func(g *game, r *history.Record) { r.Value = 0 })},
 	{"a read that misses an element", setComplete, change(history.Contained, func(r history.Record) bool { return r.Value == 1 }, func(g *game, r *history.Record) { r.Value = 0 })},

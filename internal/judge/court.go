@@ -22,13 +22,15 @@ type court struct {
 	export *exporter
 	// met counts the counters that have a record.
 	met int
+	// senders has, for each process that sends reliable messages, its last sign of life.
+	senders map[uint64]int64
 	// promptly counts the answers before the first fault.
 	promptly int
 }
 
 // newCourt returns a court with the promises of a run.
 func newCourt(f *facts, src source) *court {
-	c := &court{facts: f, src: src, byName: map[string]*promise{}, admitted: map[int]int{}}
+	c := &court{facts: f, src: src, byName: map[string]*promise{}, admitted: map[int]int{}, senders: map[uint64]int64{}}
 	c.anyLost, c.mostCopies, c.halfOfNodes = f.anyLost(), f.majorityLost(f.copies()), f.halfLost(f.Config.Nodes)
 	c.addPromise(faultsPlayed, true)
 	c.addPromise(loadStood, false)
@@ -73,6 +75,11 @@ func (c *court) addNodes() {
 	if c.facts.hasWorkload("set") {
 		c.addPromise(setComplete, false)
 	}
+	if c.facts.hasWorkload("reliable") {
+		c.addPromise(reliableInOrder, false)
+		c.addPromise(reliableComplete, false)
+		c.addPromise(reliableConfirmed, true)
+	}
 	if c.facts.onDisk() {
 		c.addPromise(diskKeeps, false)
 	}
@@ -100,6 +107,9 @@ func (c *court) judge(l limits) error {
 		return err
 	}
 	if err := c.countAdmitted(groups); err != nil {
+		return err
+	}
+	if err := c.noteSenders(); err != nil {
 		return err
 	}
 	err = bySubject(c.src, groups, func(s subject, records []record) {
@@ -132,6 +142,7 @@ func (c *court) judgeEntity(records []record) {
 		}
 	} else {
 		c.judgeCounter(records)
+		c.judgeReliable(records)
 		c.judgeRegister(records)
 	}
 	c.judgeService(records)
@@ -198,11 +209,11 @@ func (c *court) describeRecord(r record) string {
 	place := fmt.Sprintf("%s[%d] %s", c.src.name(r.file), r.number, kindNames[r.kind])
 	what := fmt.Sprintf("%s by %016x", place, r.node)
 	switch r.kind {
-	case handled, handlerStarted, told:
+	case handled, handlerStarted, told, delivered:
 		what += fmt.Sprintf(" under token %d/%d", r.token.term, r.token.seq)
 	}
 	switch r.kind {
-	case told:
+	case told, accepted, confirmed, delivered:
 		what += fmt.Sprintf(", message %d of process %016x", r.value, r.sender)
 	case appended, readBack, added, contained:
 		what += fmt.Sprintf(", number %d of process %016x", r.entity, r.sender)

@@ -19,6 +19,7 @@ const ms = clock.Instant(time.Millisecond)
 // a defect is planted.
 type game struct {
 	rng     *rand.Rand
+	post    *rand.Rand // of reliable messages
 	cfg     chaos.Config
 	rounds  []faults.Round
 	stood   history.Span
@@ -34,6 +35,7 @@ type home struct {
 	count      uint64
 	acked      uint64 // the highest count that a caller has seen
 	told       [3]uint64
+	reliable   [3]uint64
 }
 
 const (
@@ -59,6 +61,9 @@ func newGame(seed uint64) *game {
 		g.cfg.Replicas = []int{0, 2, 4}[g.rng.IntN(3)]
 	}
 	g.cfg.Rounds = 1 + g.rng.IntN(3)
+	if g.post = rand.New(rand.NewPCG(seed, 3)); seed%2 == 0 {
+		g.cfg.Work += ",reliable"
+	}
 	for i := range gameCounters {
 		g.homes = append(g.homes, &home{node: uint64(1 + i), term: 1})
 	}
@@ -97,6 +102,9 @@ func (g *game) play(from, to clock.Instant) clock.Instant {
 				if g.rng.IntN(3) > 0 {
 					g.tell(uint32(i), h, s, at+50*ms+g.jitter(5)+clock.Instant(s)*8*ms)
 				}
+				if g.post.IntN(3) > 0 {
+					g.deliver(uint32(i), h, s, at+clock.Instant(g.post.IntN(90))*ms, true)
+				}
 			}
 		}
 	}
@@ -122,6 +130,45 @@ func (g *game) request(i uint32, h *home, at clock.Instant, prompt bool) {
 func (g *game) tell(i uint32, h *home, sender int, at clock.Instant) {
 	h.told[sender] += 1 + uint64(g.rng.IntN(2))
 	g.add(history.Record{Op: history.Told, Entity: i, Node: h.node, Term: h.term, Seq: 1, Value: h.told[sender], Sender: uint64(sender), Start: at, Sent: at - ms})
+}
+
+// deliver has a counter handle a reliable message. Its sender may lack the confirmation.
+func (g *game) deliver(i uint32, h *home, sender int, at clock.Instant, confirmed bool) {
+	h.reliable[sender]++
+	r := history.Record{Entity: i, Value: h.reliable[sender], Sender: uint64(sender)}
+	add := func(op history.Op, start, end clock.Instant) {
+		r.Op, r.Start, r.End = op, start, end
+		g.add(r)
+	}
+	r.Node = uint64(sender)
+	add(history.Accepted, at, at+clock.Instant(g.post.IntN(2000)))
+	if confirmed {
+		add(history.Confirmed, at+ms, 0)
+	}
+	r.Node, r.Term, r.Seq, r.Sent = h.node, h.term, 1, at
+	add(history.Delivered, at+ms/2, 0)
+}
+
+// redeliver has the next home of a counter handle the last messages of each sender again, whose
+// confirmation a fault took. The process of another sender ends with a message in flight.
+func (g *game) redeliver(i uint32, old, h *home, r *faults.Round) {
+	again := r.From + 900*ms
+	for s := range h.reliable {
+		from := h.reliable[s] + 1
+		for n := range g.post.IntN(3) {
+			at := r.From - 6*ms + clock.Instant(n)*ms
+			old.reliable[s] = h.reliable[s]
+			g.deliver(i, old, s, at, false)
+			h.reliable[s]++
+		}
+		for n := from; n <= h.reliable[s]; n++ {
+			again += ms
+			g.add(history.Record{Op: history.Delivered, Entity: i, Node: h.node, Term: h.term, Seq: 1, Value: n, Sender: uint64(s), Start: again, Sent: again - ms})
+			g.add(history.Record{Op: history.Confirmed, Entity: i, Node: uint64(s), Value: n, Sender: uint64(s), Start: again + ms/2})
+		}
+	}
+	gone := history.Record{Op: history.Accepted, Entity: i, Node: 9, Value: 1, Sender: uint64(40 + r.Number), Start: r.From - 5*ms, End: r.From - 4*ms}
+	g.add(gone)
 }
 
 // hurt plays a fault, and returns when it is over.
@@ -161,6 +208,8 @@ func (g *game) move(i uint32, h *home, r *faults.Round) {
 	if !r.LosesMemory() {
 		return
 	}
+	before := old
+	g.redeliver(i, &before, h, r)
 	// A request that was in flight counts at the old home, and has no answer.
 	if g.rng.IntN(2) == 0 {
 		begin := r.From - 4*ms + g.jitter(2)

@@ -18,16 +18,21 @@ const (
 
 // The promises, by the names that the report of a run has for them.
 const (
-	faultsPlayed   = "every fault took effect, and all nodes agreed afterwards"
-	loadStood      = "the load stood before the first fault"
-	oneInstance    = "no counter had two live instances"
-	nothingLost    = "nothing acknowledged was lost by an instance or by an orderly move"
-	copiesKeep     = "nothing acknowledged was lost unless a majority of its %d copies was"
-	inOrder        = "messages of each process were handled in the order in which it sent them"
-	counterLinear  = "each counter is linearizable"
-	tokensRise     = "no token of a shard went back, in any life of the cluster"
-	registerFresh  = "a register shows no write that was overwritten"
-	setComplete    = "a set contains what was added to it"
+	faultsPlayed  = "every fault took effect, and all nodes agreed afterwards"
+	loadStood     = "the load stood before the first fault"
+	oneInstance   = "no counter had two live instances"
+	nothingLost   = "nothing acknowledged was lost by an instance or by an orderly move"
+	copiesKeep    = "nothing acknowledged was lost unless a majority of its %d copies was"
+	inOrder       = "messages of each process were handled in the order in which it sent them"
+	counterLinear = "each counter is linearizable"
+	tokensRise    = "no token of a shard went back, in any life of the cluster"
+	registerFresh = "a register shows no write that was overwritten"
+	setComplete   = "a set contains what was added to it"
+	// These three are about reliable messages.
+	reliableInOrder   = "reliable messages were handled in order, and again only after the loss of a home"
+	reliableComplete  = "no reliable message was left out"
+	reliableConfirmed = "every reliable message was confirmed within 10s of calm, unless its process ended first"
+
 	diskKeeps      = "nothing acknowledged on disk was lost"
 	answersFounded = "every answer was counted by an instance while its caller waited"
 	servedAgain    = "every counter was answered again within 10s of every fault"

@@ -21,7 +21,7 @@ func TestRecordsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []history.Record
-	for op := history.Handled; op <= history.Unsure; op++ {
+	for op := history.Handled; op <= history.Delivered; op++ {
 		n := uint64(op) << 56
 		r := history.Record{
 			Op: op, Entity: uint32(op) << 24, Node: n + 1, Term: n + 2, Seq: n + 3, Value: n + 4, Sender: n + 5,

@@ -29,19 +29,22 @@ const (
 	notSent
 	counted
 	unsure
+	accepted
+	confirmed
+	delivered
 )
 
 var kindNames = [...]string{
 	handled: "handled", answered: "answered", failed: "failed", handlerStarted: "handler-started", asked: "asked",
 	told: "told", wrote: "wrote", seen: "seen", appended: "appended", readBack: "read-back", suspected: "suspected",
 	excluded: "excluded", created: "created", added: "added", contained: "contained", notSent: "not-sent",
-	counted: "counted", unsure: "unsure",
+	counted: "counted", unsure: "unsure", accepted: "accepted", confirmed: "confirmed", delivered: "delivered",
 }
 
 // hasEnd reports whether records of a kind have an end.
 func (k kind) hasEnd() bool {
 	switch k {
-	case handled, answered, failed, wrote, seen, appended, readBack, added, contained, counted:
+	case handled, answered, failed, wrote, seen, appended, readBack, added, contained, counted, accepted:
 		return true
 	}
 	return false
@@ -84,7 +87,7 @@ func parseRecord(b []byte) (record, error) {
 		sent:   int64(binary.BigEndian.Uint64(b[64:72])),
 	}
 	switch {
-	case r.kind < handled || r.kind > unsure:
+	case r.kind < handled || r.kind > delivered:
 		return r, fmt.Errorf("kind %d does not exist", r.kind)
 	case b[1] != 0 || b[2] != 0 || b[3] != 0:
 		return r, fmt.Errorf("bytes 1 to 3 are %x, want zeros", b[1:4])

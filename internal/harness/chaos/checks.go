@@ -95,6 +95,9 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 	}
 	r.addInvariant("messages of each process were handled in the order in which it sent them", told,
 		formatViolations(c, history.Inversions(rest), history.Inversion.When))
+	if c.fleet.Reliable {
+		r.reliable(c, records, rough)
+	}
 	excused := rough
 	if kept {
 		excused = beyond

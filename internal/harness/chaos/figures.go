@@ -109,6 +109,7 @@ func (r *Report) countRequests(records []history.Record) {
 		"asked": asked, "answered": answered, "given_up": gaveUp, "handled": handled,
 		"caller_ended_first": asked - answered - gaveUp, "not_sent": notSent,
 	}
+	r.countReliable(records)
 	var v []string
 	if gaveUp > 0 {
 		v = append(v, fmt.Sprintf("%d requests were given up after %v of retries", gaveUp, load.CallerPatience))
@@ -290,4 +291,16 @@ func percent(n, all int) float64 {
 		return 0
 	}
 	return 100 * float64(n) / float64(all)
+}
+
+// countReliable counts the reliable messages, if there were any.
+func (r *Report) countReliable(records []history.Record) {
+	names := map[history.Op]string{
+		history.Accepted: "reliable_accepted", history.Confirmed: "reliable_confirmed", history.Delivered: "reliable_handled",
+	}
+	for _, rec := range records {
+		if name := names[rec.Op]; name != "" {
+			r.Counters[name]++
+		}
+	}
 }

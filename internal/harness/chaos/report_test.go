@@ -87,6 +87,25 @@ func dataRecords(last uint64) []history.Record {
 	}
 }
 
+// reliableRecords are the reliable messages of process 8 to counter 0, one in 100 ms.
+func reliableRecords() (records []history.Record) {
+	const ms = clock.Instant(time.Millisecond)
+	for number, at := uint64(1), 10*ms; at < 8900*ms; number, at = number+1, at+100*ms {
+		node := uint64(1)
+		switch {
+		case at >= 6000*ms:
+			node = 3
+		case at >= 2000*ms:
+			node = 2
+		}
+		records = append(records,
+			history.Record{Op: history.Accepted, Node: 9, Sender: 8, Value: number, Start: at, End: at + ms},
+			history.Record{Op: history.Delivered, Node: node, Term: node, Seq: 1, Sender: 8, Value: number, Start: at + 2*ms, Sent: at},
+			history.Record{Op: history.Confirmed, Node: 9, Sender: 8, Value: number, Start: at + 3*ms})
+	}
+	return records
+}
+
 // A check that never fails proves nothing: each planted violation is found, under
 // its own name.
 func TestPlantedViolationsAreFound(t *testing.T) {
@@ -188,6 +207,43 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 				history.Record{Op: history.Contained, Entity: 4, Sender: 4, Value: 1, Start: 7000 * ms, End: 7001 * ms},
 				history.Record{Op: history.Wrote, Value: 8, Start: 1000 * ms, End: 1001 * ms}, history.Record{Op: history.Seen, Start: 7000 * ms, End: 7001 * ms})
 		}, Config{Nodes: 4}, "", Passed},
+		"reliable messages that are as they should be": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Reliable = true
+			return append(r, reliableRecords()...)
+		}, Config{}, "", Passed},
+		"a reliable message is lost": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Reliable = true
+			return append(r, slices.DeleteFunc(reliableRecords(), func(r history.Record) bool { return r.Op == history.Delivered && r.Value == 5 })...)
+		}, Config{}, "no reliable message was left out", Failed},
+		"a reliable message is handled behind a later one": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Reliable = true
+			all := reliableRecords()
+			for i := range all {
+				if rec := &all[i]; rec.Op == history.Delivered && rec.Value == 5 {
+					rec.Start += 120 * ms
+				}
+			}
+			return append(r, all...)
+		}, Config{}, "reliable messages were handled in order|no reliable message was left out", Failed},
+		"a reliable message is handled again without a crash": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Reliable = true
+			return append(append(r, reliableRecords()...), history.Record{Op: history.Delivered, Node: 3, Term: 3, Seq: 1, Sender: 8, Value: 30, Start: 8900 * ms})
+		}, Config{}, "reliable messages were handled in order", Failed},
+		"a reliable message is handled again after a crash": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Reliable = true
+			return append(append(r, reliableRecords()...), history.Record{Op: history.Delivered, Node: 2, Term: 2, Seq: 1, Sender: 8, Value: 10, Start: 2010 * ms})
+		}, Config{}, "", Passed},
+		"a reliable message is never confirmed": {func(c *campaign, r []history.Record) []history.Record {
+			c.fleet.Reliable, c.faults.Rounds[1].To = true, 6010*ms
+			c.ended = 30_000 * ms
+			for n := range uint64(20) { // another counter goes on
+				at := 9000*ms + clock.Instant(n)*600*ms
+				r = append(r, history.Record{Op: history.Accepted, Entity: 9, Sender: 8, Value: n + 1, Start: at, End: at + 1},
+					history.Record{Op: history.Delivered, Entity: 9, Node: 3, Term: 3, Seq: 1, Sender: 8, Value: n + 1, Start: at + 2},
+					history.Record{Op: history.Confirmed, Entity: 9, Sender: 8, Value: n + 1, Start: at + 3})
+			}
+			return append(r, history.Record{Op: history.Accepted, Sender: 8, Value: 1, Start: 8000 * ms, End: 8001 * ms})
+		}, Config{}, "every reliable message was confirmed|answered again", Failed},
 		"an overwritten value is back": {func(c *campaign, r []history.Record) []history.Record {
 			c.fleet.Files = true
 			return append(r, dataRecords(7)...)

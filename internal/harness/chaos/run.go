@@ -53,7 +53,7 @@ func (c *Config) newFleet(dir string) *fleet.Fleet {
 	if f.Files, f.Disks = c.files(), c.Disks(); c.files() || c.works(workRegister) {
 		f.Registers = registersUsed
 	}
-	f.Set = c.works(workSet)
+	f.Set, f.Reliable = c.works(workSet), c.works(workReliable)
 	if c.Service != nil {
 		f.Service = &fleet.Service{Command: c.Service.Command, Ready: c.Service.Ready}
 	}

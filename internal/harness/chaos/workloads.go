@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/peerage-go/peerage/internal/history"
 )
@@ -18,13 +19,15 @@ const (
 	workRegister = "register"
 	// workSet adds elements to a replicated set, and reads it, at a majority.
 	workSet = "set"
+	// workReliable sends reliable messages to counters.
+	workReliable = "reliable"
 )
 
 // DefaultWork is the workload of a run that names none.
 const DefaultWork = workCounter
 
 // Workloads lists the workloads.
-const Workloads = workCounter + "," + workReplicated + "," + workRegister + "," + workSet
+const Workloads = workCounter + "," + workReplicated + "," + workRegister + "," + workSet + "," + workReliable
 
 // copiesOfWork is how many processes keep a count of the workload "replicated".
 const copiesOfWork = 3
@@ -82,4 +85,25 @@ func (r *Report) elements(c *campaign, records []history.Record) {
 		v = append(v, fmt.Sprintf("%s element %d of process %016x is gone, at node %016x", c.when(m.Start), m.Entity, m.Sender, m.Node))
 	}
 	r.addInvariant("a set contains what was added to it", checked, v)
+}
+
+// ReliablePatience is how long a reliable message may wait for its confirmation, in times
+// without a fault.
+const ReliablePatience = 10 * time.Second
+
+// reliable checks the reliable messages. A home that is lost takes its memory of them with it,
+// also if its counts are replicated: rough are the spans in which that may happen.
+func (r *Report) reliable(c *campaign, records []history.Record, rough []history.Span) {
+	reruns, handled := history.Reruns(records, rough)
+	r.addInvariant("reliable messages were handled in order, and again only after the loss of a home", handled,
+		formatViolations(c, reruns, history.Rerun.When))
+	omissions, confirmed := history.Omissions(records)
+	r.addInvariant("no reliable message was left out", confirmed, formatViolations(c, omissions, history.Omission.When))
+	var spans []history.Span
+	for i := range c.faults.Rounds {
+		spans = append(spans, c.faults.Rounds[i].Span())
+	}
+	delays, accepted := history.Delays(records, spans, history.Span{From: c.calmFrom, To: c.ended}, ReliablePatience)
+	r.addAvailability(fmt.Sprintf("every reliable message was confirmed within %v of calm, unless its process ended first", ReliablePatience), accepted,
+		formatViolations(c, delays, history.Delay.When))
 }

@@ -11,8 +11,11 @@ const (
 	LostAdd Kind = "lost-add"
 	// WrongAnswer: some answers have a count that no instance reached.
 	WrongAnswer Kind = "wrong-answer"
-	// Reorder: some messages are sent twice, the second time behind their successor.
+	// Reorder: some messages, and some reliable messages, are sent twice, the second time
+	// behind their successor.
 	Reorder Kind = "reorder"
+	// LostMessage: counters confirm some reliable messages and do not handle them.
+	LostMessage Kind = "lost-message"
 	// StaleRead: registers show the value before the newest.
 	StaleRead Kind = "stale-read"
 	// LostEntry: entries on disk are reported as absent.
@@ -24,7 +27,7 @@ const (
 )
 
 // kinds are all defects.
-var kinds = []Kind{TwoInstances, LostAdd, WrongAnswer, Reorder, StaleRead, LostEntry, Mute, Idle}
+var kinds = []Kind{TwoInstances, LostAdd, WrongAnswer, Reorder, LostMessage, StaleRead, LostEntry, Mute, Idle}
 
 // variable is how the processes of a run learn their defect: they inherit it. Variables
 // that begin with PEERAGE_ are settings, which the processes of a run do not inherit.

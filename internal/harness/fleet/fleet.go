@@ -39,6 +39,8 @@ type Fleet struct {
 	Registers int
 	// Set: they add elements to a replicated set.
 	Set bool
+	// Reliable: they send reliable messages to counters.
+	Reliable bool
 	// Files: each place has a directory for the files of its processes. Disks: each
 	// directory is a small disk.
 	Files, Disks bool
@@ -155,6 +157,9 @@ func (f *Fleet) nodeArgs(i int) []string {
 	}
 	if f.Set {
 		args = append(args, "--load-set")
+	}
+	if f.Reliable {
+		args = append(args, "--load-reliable")
 	}
 	if f.Files {
 		args = append(args, "--data-dir", f.DataDir(i))

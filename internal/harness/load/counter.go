@@ -18,6 +18,9 @@ type Add struct {
 	// that the process From has sent to the counter.
 	Number uint64 `msgpack:"number,omitempty" json:"-"`
 	From   uint64 `msgpack:"from,omitempty" json:"-"`
+	// Reliable marks a reliable message. The numbers of these messages are a sequence of
+	// their own.
+	Reliable bool `msgpack:"reliable,omitempty" json:"-"`
 	// Sent is when the load sent this request or message, on the clock that all processes of a machine
 	// share.
 	Sent clock.Instant `msgpack:"sent,omitempty" json:"-"`
@@ -55,8 +58,15 @@ func (c *Counter) Handle(ctx *sharding.Context, req Add) (Total, error) {
 // add is Handle under a token.
 func (c *Counter) add(token sharding.Token, req Add) Total {
 	if req.Number > 0 {
+		op := history.Told
+		if req.Reliable {
+			op = history.Delivered
+			if defect.Active() == defect.LostMessage && defect.Every(req.Number, lostEvery) {
+				return Total{}
+			}
+		}
 		c.record(history.Record{
-			Op: history.Told, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
+			Op: op, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
 			Sender: req.From, Value: req.Number, Start: c.Clock.Now(), Sent: req.Sent,
 		})
 		return Total{}
@@ -77,7 +87,8 @@ func (c *Counter) add(token sharding.Token, req Add) Total {
 	return t
 }
 
-// lostEvery is one in how many additions a counter with the defect LostAdd drops.
+// lostEvery is one in how many additions a counter with the defect LostAdd drops, and one in
+// how many reliable messages with the defect LostMessage.
 const lostEvery = 5
 
 // Snapshot gives the number to the next home.

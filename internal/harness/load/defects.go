@@ -79,3 +79,25 @@ func PlantTell(tell tellFunc) tellFunc {
 		return err
 	}
 }
+
+// PlantProducer returns producer with the defect of this process, if that is one of reliable
+// messages.
+func PlantProducer(producer ReliableProducer) ReliableProducer {
+	if defect.Active() != defect.Reorder {
+		return producer
+	}
+	return reordering{producer}
+}
+
+// reordering sends some messages a second time, behind their successor.
+type reordering struct{ ReliableProducer }
+
+// Send sends a message, and some earlier ones again.
+func (p reordering) Send(ctx context.Context, id string, m Add) error {
+	err := p.ReliableProducer.Send(ctx, id, m)
+	if err == nil && m.Number > 1 && defect.Every(m.Number, askEvery) {
+		m.Number--
+		return p.ReliableProducer.Send(ctx, id, m)
+	}
+	return err
+}

@@ -57,6 +57,7 @@ type Config struct {
 	LoadInFlight  int
 	LoadRegisters int
 	LoadSet       bool
+	LoadReliable  bool
 
 	// DataDir is where the node keeps its files, "" for none.
 	DataDir string

@@ -40,6 +40,8 @@ type server struct {
 	costAt   time.Time
 	load     *load.Callers
 	dataLoad *load.Data
+	// reliableLoad is nil without --load-reliable.
+	reliableLoad *load.Reliable
 }
 
 // Serve runs a node until ctx ends, and then stops it in order.
@@ -173,8 +175,8 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 	if (s.cfg.LoadCounters > 0 || s.cfg.LoadRegisters > 0) && s.history == nil {
 		return errors.New("--load-counters and --load-registers need --history")
 	}
-	if s.cfg.LoadSet && s.cfg.LoadCounters == 0 {
-		return errors.New("--load-set needs --load-counters")
+	if (s.cfg.LoadSet || s.cfg.LoadReliable) && s.cfg.LoadCounters == 0 {
+		return errors.New("--load-set and --load-reliable need --load-counters")
 	}
 	process := rand.Uint64()
 	caller := func() uint64 { return uint64(s.node.Self().ID) }
@@ -202,7 +204,21 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 			History: s.history, Path: s.cfg.History, Tried: s.load.Tried,
 		}
 	}
+	if s.cfg.LoadReliable {
+		return s.prepareReliable(boot, process, caller)
+	}
 	return nil
+}
+
+// prepareReliable sets up the reliable messages of the node.
+func (s *server) prepareReliable(boot clock.Clock, process uint64, caller func() uint64) error {
+	l := &load.Reliable{
+		Counters: s.cfg.LoadCounters, Every: 2 * s.cfg.LoadEvery, Process: process,
+		Turn: s.turn, Leaving: s.node.Draining, Node: caller, Tried: s.load.Tried, Clock: boot, History: s.history,
+	}
+	producer, err := s.counters.Reliable(l.Config())
+	l.Producer, s.reliableLoad = load.PlantProducer(producer), l
+	return err
 }
 
 // serve runs until ctx ends, then stops the node in order. The HTTP API answers
@@ -231,6 +247,9 @@ func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error 
 		}
 		if s.dataLoad != nil {
 			loads.Go(func() { s.dataLoad.Run(ctx) })
+		}
+		if s.reliableLoad != nil {
+			loads.Go(func() { s.reliableLoad.Run(ctx) })
 		}
 	}()
 	s.printStats(ctx, stdout)
