@@ -293,13 +293,27 @@ func percent(n, all int) float64 {
 	return 100 * float64(n) / float64(all)
 }
 
-// countReliable counts the reliable messages, if there were any.
+// countReliable counts the reliable messages, if there were any, and how often one was handled
+// again.
 func (r *Report) countReliable(records []history.Record) {
-	names := map[history.Op]string{
-		history.Accepted: "reliable_accepted", history.Confirmed: "reliable_confirmed", history.Delivered: "reliable_handled",
+	type message struct {
+		entity         uint32
+		sender, number uint64
 	}
+	handled := map[message]bool{}
 	for _, rec := range records {
-		if name := names[rec.Op]; name != "" {
+		switch rec.Op {
+		case history.Accepted:
+			r.Counters["reliable_accepted"]++
+		case history.Confirmed:
+			r.Counters["reliable_confirmed"]++
+		case history.Delivered:
+			m := message{rec.Entity, rec.Sender, rec.Value}
+			name := "reliable_handled"
+			if handled[m] {
+				name = "reliable_handled_again"
+			}
+			handled[m] = true
 			r.Counters[name]++
 		}
 	}

@@ -367,3 +367,16 @@ func TestMissedRequests(t *testing.T) {
 		t.Errorf("without a load: %v", got)
 	}
 }
+
+// A message that was handled twice counts once as handled, and once as handled again.
+func TestReliableMessagesAreCounted(t *testing.T) {
+	c, records := planted(Config{})
+	all := reliableRecords()
+	again := all[len(all)-2]
+	again.Start++
+	got := c.report(append(append(records, all...), again), nil).Counters
+	n := uint64(len(all) / 3)
+	if got["reliable_accepted"] != n || got["reliable_confirmed"] != n || got["reliable_handled"] != n || got["reliable_handled_again"] != 1 {
+		t.Errorf("%v, want %d of each, and one again", got, n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness/defect"
@@ -58,17 +59,7 @@ func (c *Counter) Handle(ctx *sharding.Context, req Add) (Total, error) {
 // add is Handle under a token.
 func (c *Counter) add(token sharding.Token, req Add) Total {
 	if req.Number > 0 {
-		op := history.Told
-		if req.Reliable {
-			op = history.Delivered
-			if defect.Active() == defect.LostMessage && defect.Every(req.Number, lostEvery) {
-				return Total{}
-			}
-		}
-		c.record(history.Record{
-			Op: op, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
-			Sender: req.From, Value: req.Number, Start: c.Clock.Now(), Sent: req.Sent,
-		})
+		c.handleMessage(token, req)
 		return Total{}
 	}
 	r := history.Record{
@@ -85,6 +76,24 @@ func (c *Counter) add(token sharding.Token, req Add) Total {
 		c.forgotten += req.N
 	}
 	return t
+}
+
+// handleMessage handles a message without an answer.
+func (c *Counter) handleMessage(token sharding.Token, req Add) {
+	r := history.Record{
+		Op: history.Told, Entity: c.Entity, Node: c.Node, Term: uint64(token.Term), Seq: token.Seq,
+		Sender: req.From, Value: req.Number, Start: c.Clock.Now(), Sent: req.Sent,
+	}
+	if !req.Reliable {
+		c.record(r)
+		return
+	}
+	if defect.Active() == defect.LostMessage && defect.Every(req.Number, lostEvery) {
+		return
+	}
+	r.Op = history.Delivered
+	c.record(r)
+	time.Sleep(reliableWork)
 }
 
 // lostEvery is one in how many additions a counter with the defect LostAdd drops, and one in

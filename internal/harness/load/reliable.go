@@ -12,11 +12,13 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// Reliable sends numbered reliable messages to counters, and records which were accepted and
+// Reliable sends numbered reliable messages to counters of its own, and records which were accepted and
 // which were confirmed. Its producer retransmits a message until it is confirmed. Its buffer is
 // bounded: a message that finds no room is sent later, with the same number.
 type Reliable struct {
-	Counters int
+	// First is the number of the first counter that gets messages: these counters get no
+	// requests.
+	First int
 	// Every is the time between two messages of this process to one counter.
 	Every time.Duration
 	// Producer sends the messages. It reports each finished one to OnConfirm.
@@ -40,8 +42,11 @@ type ReliableProducer interface {
 }
 
 const (
-	// ReliableCounters is how many counters get reliable messages from each process.
-	ReliableCounters = 4
+	// reliableCounters is how many counters get reliable messages from each process.
+	reliableCounters = 4
+	// reliableWork is how long a reliable message is handled. A crash within that time leaves
+	// a message that ran and was not confirmed.
+	reliableWork = 2 * time.Millisecond
 	// reliableResend is how long a message waits for its confirmation before it is
 	// retransmitted.
 	reliableResend = 200 * time.Millisecond
@@ -64,8 +69,8 @@ func (l *Reliable) Run(ctx context.Context) {
 		}
 	}
 	var senders sync.WaitGroup
-	for i := range min(l.Counters, ReliableCounters) {
-		senders.Go(func() { l.sendTo(ctx, i) })
+	for i := range reliableCounters {
+		senders.Go(func() { l.sendTo(ctx, l.First+i) })
 	}
 	senders.Wait()
 	patience, done := context.WithTimeout(context.Background(), flushPatience)

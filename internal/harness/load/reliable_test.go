@@ -62,7 +62,7 @@ func TestReliableMessagesAreNumberedWithoutGaps(t *testing.T) {
 		begun := time.Now()
 		o := &outbox{full: 3}
 		l := Reliable{
-			Counters: 2, Every: 10 * time.Millisecond, Producer: o, Process: 77, History: w,
+			First: 30, Every: 10 * time.Millisecond, Producer: o, Process: 77, History: w,
 			Turn: func() (int, int) { return 0, 1 }, Leaving: func() bool { return false }, Node: func() uint64 { return 5 },
 			Tried: func(err error) { t.Errorf("%v counts as a failed attempt", err) },
 			Clock: clock.Func(func() clock.Instant { return clock.Instant(time.Since(begun)) + 1 }),
@@ -76,7 +76,7 @@ func TestReliableMessagesAreNumberedWithoutGaps(t *testing.T) {
 		}
 		var refused int
 		l.Tried = func(error) { refused++ }
-		l.OnConfirm(CounterID(0), Add{}, sharding.ErrTooLarge)
+		l.OnConfirm(CounterID(30), Add{}, sharding.ErrTooLarge)
 		records, err := history.Read(file)
 		if err = errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestReliableMessagesAreNumberedWithoutGaps(t *testing.T) {
 				confirmed[r.Entity] = append(confirmed[r.Entity], r.Value)
 			}
 		}
-		if n := len(accepted[0]) + len(accepted[1]); n != 37 || len(records) != 2*n || refused != 1 {
+		if n := len(accepted[30]) + len(accepted[31]) + len(accepted[32]) + len(accepted[33]); n != 77 || len(accepted) != 4 || len(records) != 2*n || refused != 1 {
 			t.Errorf("%d messages accepted, %d records, %d will never be handled", n, len(records), refused)
 		}
 		for entity, numbers := range accepted {

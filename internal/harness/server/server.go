@@ -213,7 +213,7 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 // prepareReliable sets up the reliable messages of the node.
 func (s *server) prepareReliable(boot clock.Clock, process uint64, caller func() uint64) error {
 	l := &load.Reliable{
-		Counters: s.cfg.LoadCounters, Every: 2 * s.cfg.LoadEvery, Process: process,
+		First: s.cfg.LoadCounters, Every: 2 * s.cfg.LoadEvery, Process: process,
 		Turn: s.turn, Leaving: s.node.Draining, Node: caller, Tried: s.load.Tried, Clock: boot, History: s.history,
 	}
 	producer, err := s.counters.Reliable(l.Config())
