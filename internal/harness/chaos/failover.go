@@ -17,6 +17,10 @@ type Failover struct {
 	Rounds int    `json:"rounds"`
 	// Total is from the kill to the first answer.
 	Total harness.Quantiles `json:"total"`
+	// P50Interval and P99Interval are the confidence intervals of two quantiles of Total, nil
+	// for few rounds.
+	P50Interval *harness.Interval `json:"p50_interval,omitempty"`
+	P99Interval *harness.Interval `json:"p99_interval,omitempty"`
 	// Phases are in the order in which they follow each other.
 	Phases []Phase `json:"phases"`
 }
@@ -38,7 +42,7 @@ type moments [len(phaseNames)]clock.Instant
 // failovers fills the parts of the failovers of all kills.
 func (r *Report) failovers(c *campaign, records []history.Record) {
 	times := map[string]*[len(phaseNames) + 1][]time.Duration{}
-	rounds := map[string]int{}
+	rounds := map[string][][]time.Duration{}
 	var kinds []string
 	for i := range c.faults.Rounds {
 		ro := &c.faults.Rounds[i]
@@ -49,7 +53,7 @@ func (r *Report) failovers(c *campaign, records []history.Record) {
 		if times[kind] == nil {
 			times[kind], kinds = &[len(phaseNames) + 1][]time.Duration{}, append(kinds, kind)
 		}
-		rounds[kind]++
+		var totals []time.Duration
 		in := c.watched(i)
 		for _, m := range failoversIn(during(records, history.Span{From: in.From.Add(-lookBack), To: in.To}), ro.Nodes, in) {
 			last := in.From
@@ -57,12 +61,17 @@ func (r *Report) failovers(c *campaign, records []history.Record) {
 				times[kind][p] = append(times[kind][p], at.Sub(last))
 				last = at
 			}
-			times[kind][len(phaseNames)] = append(times[kind][len(phaseNames)], last.Sub(in.From))
+			totals = append(totals, last.Sub(in.From))
 		}
+		times[kind][len(phaseNames)] = append(times[kind][len(phaseNames)], totals...)
+		rounds[kind] = append(rounds[kind], totals)
 	}
 	slices.Sort(kinds)
 	for _, k := range kinds {
-		f := Failover{Kind: k, Rounds: rounds[k], Total: harness.HistogramOf(times[k][len(phaseNames)]).Quantiles()}
+		f := Failover{
+			Kind: k, Rounds: len(rounds[k]), Total: harness.HistogramOf(times[k][len(phaseNames)]).Quantiles(),
+			P50Interval: harness.QuantileInterval(rounds[k], 50), P99Interval: harness.QuantileInterval(rounds[k], 99),
+		}
 		for p, name := range phaseNames {
 			f.Phases = append(f.Phases, Phase{name, harness.HistogramOf(times[k][p]).Quantiles()})
 		}

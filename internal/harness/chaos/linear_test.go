@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -74,5 +76,50 @@ func TestFailoversAreDividedIntoParts(t *testing.T) {
 	}
 	if none := failoversIn(records, []uint64{5}, history.Span{From: 100 * ms, To: 1000 * ms}); none != nil {
 		t.Errorf("another node was killed: %v", none)
+	}
+}
+
+// Six kills of one process have an interval, in which a single slow failover shows; four have
+// none.
+func TestFailoversHaveIntervals(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	campaignOf := func(kills int) (*campaign, []history.Record) {
+		c := &campaign{cfg: &Config{}, faults: &faults.Injector{}, ended: clock.Instant(kills+1) * 1000 * ms}
+		var records []history.Record
+		for i := range kills {
+			from := clock.Instant(i+1) * 1000 * ms
+			c.faults.Rounds = append(c.faults.Rounds, faults.Round{Kind: faults.Kill, Nodes: []uint64{uint64(i)}, From: from, To: from + 100*ms})
+			took := 40 * ms
+			if i == 2 {
+				took = 400 * ms
+			}
+			next := uint64(i + 1)
+			records = append(records,
+				history.Record{Op: history.Handled, Node: uint64(i), Start: from - 10*ms, End: from - 9*ms},
+				history.Record{Op: history.Suspected, Node: 99, Sender: uint64(i), Start: from + ms},
+				history.Record{Op: history.Excluded, Node: 99, Sender: uint64(i), Start: from + 2*ms},
+				history.Record{Op: history.Created, Node: next, Start: from + 3*ms},
+				history.Record{Op: history.HandlerStarted, Node: next, Start: from + 4*ms},
+				history.Record{Op: history.Answered, Node: 99, Start: from, End: from + took})
+		}
+		return c, records
+	}
+	r := &Report{}
+	r.failovers(campaignOf(6))
+	if len(r.Failovers) != 1 || r.Failovers[0].Rounds != 6 || r.Failovers[0].Total.N != 6 {
+		t.Fatalf("%+v", r.Failovers)
+	}
+	f := r.Failovers[0]
+	if f.P50Interval == nil || f.P50Interval.Low != 40 || f.P99Interval == nil || f.P99Interval.Low != 40 || f.P99Interval.High != 400 {
+		t.Errorf("p50 %+v, p99 %+v", f.P50Interval, f.P99Interval)
+	}
+	var out strings.Builder
+	r.Print(&out)
+	if want := "6 rounds: p50 40 (40 to 40), p99 400 (40 to 400), max 400 ms, of 6 counters"; !strings.Contains(out.String(), want) {
+		t.Errorf("the report lacks %q:\n%s", want, out.String())
+	}
+	r = &Report{}
+	if r.failovers(campaignOf(4)); r.Failovers[0].P50Interval != nil || r.Failovers[0].Total.P50 != 40 {
+		t.Errorf("%+v", r.Failovers[0])
 	}
 }

@@ -224,6 +224,10 @@ func (r *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "  without answer   %-28s %3d rounds: p50 %.0f, p90 %.0f, p99 %.0f, max %.0f ms (bound %.0f: %s)\n",
 			k.Kind, k.Rounds, k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
 	}
+	for _, f := range r.Failovers {
+		fmt.Fprintf(w, "  first answer     %-28s %3d rounds: p50 %.0f%s, p99 %.0f%s, max %.0f ms, of %d counters\n",
+			f.Kind, f.Rounds, f.Total.P50, intervalText(f.P50Interval), f.Total.P99, intervalText(f.P99Interval), f.Total.Max, f.Total.N)
+	}
 	fmt.Fprintf(w, "  load             %.0f requests per second, %.0f answered before the first fault\n", r.Load.Target, r.Load.Before)
 	fmt.Fprintf(w, "  availability     %.2f %% of %d requests that were due had their answer within %v, %.2f %% ever; %d had no caller, since its process was gone\n",
 		percent(r.Availability.Prompt, r.Availability.Due), r.Availability.Due, promptMax, percent(r.Availability.Answered, r.Availability.Due), r.Availability.Missed)
@@ -241,6 +245,14 @@ func (r *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "  moves            at most %d of a shard\n", r.MovesMax)
 	}
 	fmt.Fprintln(w, r.Verdict)
+}
+
+// intervalText words a confidence interval behind its quantile.
+func intervalText(i *harness.Interval) string {
+	if i == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f to %.0f)", i.Low, i.High)
 }
 
 // ReportFile is the name of the report in a directory of kept histories.

@@ -154,6 +154,7 @@ func (p *polyline) closed(y float64) string {
 // bar is one kind of kill with the parts of its failover.
 type bar struct {
 	Kind, N, P50, P99 string
+	Rounds            int
 	Segments          []segment
 	P50At, P99Width   float64
 	Parts             []part
@@ -183,7 +184,10 @@ func newBars(r *chaos.Report) (bars []bar, phases []string) {
 		if f.Total.N == 0 {
 			continue
 		}
-		b := bar{Kind: f.Kind, N: grouped(f.Total.N), P50: formatMillis(f.Total.P50), P99: formatMillis(f.Total.P99)}
+		b := bar{
+			Kind: f.Kind, N: grouped(f.Total.N), Rounds: f.Rounds,
+			P50: formatMillis(f.Total.P50) + intervalText(f.P50Interval), P99: formatMillis(f.Total.P99) + intervalText(f.P99Interval),
+		}
 		from := 0.0
 		phases = nil
 		for i, p := range f.Phases {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 )
 
@@ -44,6 +45,14 @@ func formatMillis(ms float64) string {
 		return fmt.Sprintf("%.0f ms", ms)
 	}
 	return fmt.Sprintf("%.2g ms", ms)
+}
+
+// intervalText words a confidence interval behind its quantile.
+func intervalText(i *harness.Interval) string {
+	if i == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", formatMillis(i.Low), formatMillis(i.High))
 }
 
 // bytesOf formats bytes in the unit that people would use.

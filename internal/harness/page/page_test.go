@@ -31,7 +31,7 @@ func sample() *chaos.Report {
 		Counters: map[string]uint64{"asked": 5000, "answered": 4990, "given_up": 1},
 		Before:   latency, During: latency, After: latency,
 		Recovery:  []chaos.Recovery{{Kind: "kill", Rounds: 1, Quantiles: q.Quantiles(), BoundMS: 300, Met: true}},
-		Failovers: []chaos.Failover{{Kind: "kill", Rounds: 1, Total: q.Quantiles(), Phases: []chaos.Phase{{Name: "detect", Quantiles: q.Quantiles()}}}},
+		Failovers: []chaos.Failover{{Kind: "kill", Rounds: 6, Total: q.Quantiles(), P99Interval: &harness.Interval{Low: 31, High: 1250}, Phases: []chaos.Phase{{Name: "detect", Quantiles: q.Quantiles()}}}},
 		Costs:     []chaos.Cost{{Place: "a", CPUPercent: 12, MemoryMaxBytes: 30 << 20, SentPerS: 2048, Seconds: 3}},
 		Faults:    []chaos.FaultSpan{{Round: 1, Kind: faults.Kill, Detail: "kill of a", FromMS: 1000, ToMS: 1300, TookEffect: true}, {Round: 2, Kind: faults.Cut, Detail: "cut of b", FromMS: 2000, ToMS: 2500}},
 		Linear:    chaos.Linearizability{Picture: "<html><script>draw()</script></html>", PictureOf: "counter 3", Restarts: 12},
@@ -50,7 +50,7 @@ func TestThePageAnswersFirstAndNeedsNoNetwork(t *testing.T) {
 	page := b.String()
 	for _, want := range []string{
 		"✗ FAIL", "entities that lived twice", "1 <span>runs beside another, of 182,341 runs", "✗ Broken: " + chaos.SingleInstance, "? Not shown: every fault took effect",
-		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", `<rect class="fault" x="250"`,
+		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", "3 counters, 6 rounds", "p99 40 ms (31 ms to 1.25 s)", `<rect class="fault" x="250"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
