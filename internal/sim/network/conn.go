@@ -215,9 +215,6 @@ func (c *Conn) blockedNow() Block { return c.fabric.blockOf(c.from.slot, c.to.sl
 // receives reports whether the far process runs.
 func (c *Conn) receives() bool { return c.to.thread.Alive() }
 
-// touches reports whether an end of the connection is on a host.
-func (c *Conn) touches(slot int) bool { return c.from.slot == slot || c.to.slot == slot }
-
 // onPath takes a change of the path from one of its hosts to the other.
 func (c *Conn) onPath(from, to int, b Block) {
 	switch {

@@ -80,6 +80,12 @@ func (s *endpoints) connections() []*Conn {
 	return all
 }
 
+// between returns the live connections between the processes of two hosts, in the order of
+// connections.
+func (s *endpoints) between(a, b int) []*Conn {
+	return append(s.onHost[min(a, b)].outgoingTo(max(a, b)), s.onHost[max(a, b)].outgoingTo(min(a, b))...)
+}
+
 // fenceMax bounds the tables of package fence: no run has as many incarnations.
 const fenceMax = 1 << 16
 
@@ -267,10 +273,26 @@ func (e *Endpoint) FenceDropped(v *gossip.View) {
 }
 
 // outgoing returns the process's outgoing connections in a fixed order.
-func (e *Endpoint) outgoing() []*Conn {
-	return slices.SortedFunc(maps.Values(e.out), func(a, b *Conn) int {
-		return cmp.Or(cmp.Compare(a.to.id.Node, b.to.id.Node), cmp.Compare(a.class, b.class))
-	})
+func (e *Endpoint) outgoing() []*Conn { return slices.SortedFunc(maps.Values(e.out), compareConns) }
+
+// outgoingTo returns the process's connections to one host, in the order of outgoing. A host
+// without a process, whose endpoint is nil, has none.
+func (e *Endpoint) outgoingTo(slot int) (to []*Conn) {
+	if e == nil {
+		return nil
+	}
+	for _, c := range e.out {
+		if c.to.slot == slot {
+			to = append(to, c)
+		}
+	}
+	slices.SortFunc(to, compareConns)
+	return to
+}
+
+// compareConns orders the outgoing connections of one process.
+func compareConns(a, b *Conn) int {
+	return cmp.Or(cmp.Compare(a.to.id.Node, b.to.id.Node), cmp.Compare(a.class, b.class))
 }
 
 // accepted returns the accepted connections in a fixed order.

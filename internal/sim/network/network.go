@@ -46,10 +46,8 @@ func (n *Network) SetPath(from, to int, b Block) {
 	if !changed {
 		return
 	}
-	for _, c := range n.Connections() {
-		if c.touches(from) && c.touches(to) {
-			c.onPath(from, to, b)
-		}
+	for _, c := range n.endpoints.between(from, to) {
+		c.onPath(from, to, b)
 	}
 }
 
