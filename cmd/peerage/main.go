@@ -63,6 +63,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		return exit.code
 	}
+	if cmd.ValidateFlagGroups() != nil { // cobra's error for flags that exclude each other
+		return exitUsage
+	}
 	if unreachable := (*client.UnreachableError)(nil); errors.As(err, &unreachable) {
 		return exitUnreachable
 	}

@@ -141,6 +141,14 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 }
 
 // Each command describes itself, its flags and its exit codes, on standard output.
+// Flags that exclude each other are a wrong command line, and no broken promise.
+func TestFlagsThatExcludeEachOther(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"chaos", "--preset", "n-1", "--faults", "kill"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "[faults preset]") {
+		t.Errorf("exit code %d, want %d: %s", code, exitUsage, errs.String())
+	}
+}
+
 func TestHelpExitsWithZero(t *testing.T) {
 	for _, name := range []string{"", "demo", "node", "chaos", "bench", "sim", "certs", "status", "members", "types", "shards", "where", "explain",
 		"top", "drain", "place", "report", "version", "completion"} {
