@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 )
 
@@ -60,6 +62,46 @@ func TestReportRefusesOtherFiles(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run([]string{"report", "chaos_test.go"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "is no report of chaos") {
 		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}
+
+// Two reports are compared in a table or in JSON, and the exit code is that of the newer verdict.
+func TestReportsAreCompared(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i, p50 := range []float64{40, 30} {
+		r := &chaos.Report{
+			Schema: chaos.SchemaVersion, Verdict: []string{chaos.Passed, chaos.Failed}[i], Config: chaos.Config{Nodes: 5 - i},
+			Failovers: []chaos.Failover{{Kind: "kill", Total: harness.Quantiles{N: 9, P50: p50}, P50Interval: &harness.Interval{Low: p50 - 1, High: p50 + 2}}},
+			Costs:     []chaos.Cost{{MemoryMaxBytes: 30 << 20}},
+		}
+		files = append(files, filepath.Join(dir, string(rune('a'+i))+".json"))
+		if err := r.Save(files[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"report", files[1], "--against", files[0]}, &out, &errs); code != exitFailed {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	table := regexp.MustCompile(` {2,}`).ReplaceAllString(out.String(), " | ")
+	for _, want := range []string{
+		"figure | old | new | ratio\n", "verdict | PASS | FAIL | -\n", "first answer after kill, p50 | 40.0 ms (39.0 to 42.0) | 30.0 ms (29.0 to 32.0) | 0.75\n",
+		"memory of a node, at most | 30 MiB | 30 MiB | 1.00\n", "the runs differ in nodes: 4, was 5\n",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+	out.Reset()
+	var c chaos.Comparison
+	if code := run([]string{"report", files[0], "--against", files[1], "--json"}, &out, &errs); code != exitOK || json.Unmarshal(out.Bytes(), &c) != nil || len(c.Figures) < 4 {
+		t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
+	}
+	for _, wrong := range [][]string{{"--against", "chaos_test.go"}, {"--against", files[0], "--open"}} {
+		if code := run(append([]string{"report", files[1]}, wrong...), &out, &errs); code != exitUsage {
+			t.Errorf("%q: exit code %d", wrong, code)
+		}
 	}
 }
 

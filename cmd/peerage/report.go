@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/page"
 	"github.com/peerage-go/peerage/internal/harness/terminal"
@@ -18,17 +21,30 @@ const reportHelp = `Prints the report of an earlier run of chaos, and writes it 
 what chaos wrote with --out, in JSON, or with --report, as a page: both hold the whole report.
 
 The page of report.json is report.html, unless --html names another file. The exit code is
-that of the verdict.`
+that of the verdict.
+
+With --against OLD it prints the figures of both runs instead, with the ratio of FILE's to
+OLD's, and the settings in which they differ. In brackets are 95 % confidence intervals: two
+that overlap show no difference.`
 
 func (p *program) reportCommand() *cobra.Command {
-	var html string
+	var html, against string
 	var open bool
 	cmd := &cobra.Command{
 		Use: "report FILE", Short: "show the report of an earlier run of chaos", Long: reportHelp, Args: argumentsBetween(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error { return p.showReport(args[0], html, open) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if against != "" {
+				return p.compareReports(args[0], against)
+			}
+			return p.showReport(args[0], html, open)
+		},
 	}
 	cmd.Flags().StringVar(&html, "html", "", "`file` to write the page to (default: FILE with the ending .html)")
 	cmd.Flags().BoolVar(&open, "open", false, "open the page in a browser")
+	cmd.Flags().StringVar(&against, "against", "", "`file` with the report of another run, to compare with it")
+	for _, other := range []string{"html", "open"} {
+		cmd.MarkFlagsMutuallyExclusive("against", other)
+	}
 	return cmd
 }
 
@@ -58,6 +74,57 @@ func (p *program) showReport(file, html string, open bool) error {
 		}
 	}
 	return verdictError(chaosExitCode(r.Verdict))
+}
+
+// compareReports prints the figures of a run beside those of another one.
+func (p *program) compareReports(file, against string) error {
+	r, err := page.Read(file)
+	if err != nil {
+		return usageError(err)
+	}
+	old, err := page.Read(against)
+	if err != nil {
+		return usageError(err)
+	}
+	c := chaos.Compare(r, old)
+	if p.json {
+		return errors.Join(p.printJSON(c), verdictError(chaosExitCode(r.Verdict)))
+	}
+	rows := [][]string{{"figure", "old", "new", "ratio"}, {"verdict", old.Verdict, r.Verdict, "-"}}
+	for _, f := range c.Figures {
+		ratio := "-"
+		if f.Ratio != nil {
+			ratio = fmt.Sprintf("%.2f", *f.Ratio)
+		}
+		rows = append(rows, []string{f.Name, comparedText(f.Old, f.OldInterval, f.Unit), comparedText(f.New, f.NewInterval, f.Unit), ratio})
+	}
+	printTable(p.stdout, "", rows)
+	for _, d := range c.Differ {
+		fmt.Fprintf(p.stdout, "the runs differ in %s\n", d)
+	}
+	return verdictError(chaosExitCode(r.Verdict))
+}
+
+// comparedText formats a figure in its unit, with its confidence interval.
+func comparedText(value *float64, interval *harness.Interval, unit string) string {
+	if value == nil {
+		return "-"
+	}
+	text := ""
+	switch unit {
+	case chaos.UnitPercent:
+		text = fmt.Sprintf("%.1f %%", *value)
+	case chaos.UnitBytes:
+		text = humanize.IBytes(uint64(*value))
+	case chaos.UnitRate:
+		text = fmt.Sprintf("%.0f/s", *value)
+	default:
+		text = fmt.Sprintf("%.1f ms", *value)
+	}
+	if interval != nil {
+		text += fmt.Sprintf(" (%.1f to %.1f)", interval.Low, interval.High)
+	}
+	return text
 }
 
 // printReport prints a report, wrapped to the width of a terminal.
