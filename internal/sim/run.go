@@ -44,6 +44,8 @@ type Config struct {
 	apart bool
 	// clocks, set by tests, has the clocks of stamps jump in every run.
 	clocks bool
+	// edges, set by tests, has the rates of clocks change in every run.
+	edges bool
 	// trouble, set by tests, has frames be damaged and handlers block in every run.
 	trouble bool
 	// rings, set by tests, has cuts be rings in every run.
@@ -66,7 +68,7 @@ func (cfg *Config) options() *seed.Options {
 	}
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
-		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Aim: cfg.aim,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Aim: cfg.aim,
 	}
 }
 
@@ -173,6 +175,8 @@ func (cfg *Config) test() string {
 		return "TestTrouble"
 	case cfg.clocks:
 		return "TestClocks"
+	case cfg.edges:
+		return "TestEdges"
 	case cfg.disks:
 		return "TestDisks"
 	case cfg.rings:

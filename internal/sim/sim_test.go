@@ -126,6 +126,11 @@ func TestClocks(t *testing.T) {
 	special(t, Config{clocks: true}, 6_000_000, coverage.ClockJump, coverage.RegisterRead)
 }
 
+// TestEdges plays runs in which the rates of clocks change.
+func TestEdges(t *testing.T) {
+	special(t, Config{edges: true}, 9_000_000, coverage.RateChanged)
+}
+
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, coverage.Corrupted, coverage.Blocked)

@@ -84,6 +84,7 @@ const (
 	FrozenLease
 	Packed
 	WholeAsked
+	RateChanged
 	// End is the number of marks.
 	End
 )
@@ -164,6 +165,7 @@ var names = [...]string{
 	FrozenLease:    "lease outlives a removal, by a clock that stood still",
 	Packed:         "view sent as a difference",
 	WholeAsked:     "whole view asked for",
+	RateChanged:    "clock changed its rate within a lease",
 	Withdrawn:      "caller gave up waiting for room",
 	WordsKept:      "all durable words are there in the end",
 }

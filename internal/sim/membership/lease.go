@@ -53,6 +53,9 @@ func (l *lease) setHeld(to view.Lease) {
 // watchEnd notifies the layers above when the lease has expired.
 func (l *lease) watchEnd() {
 	l.window = l.trueEnd()
+	if l.p.Clock.RateChanges(l.p.Run.Now(), l.window) {
+		l.p.Run.Hit(coverage.RateChanged)
+	}
 	l.p.Thread.At(l.p.Clock.When(l.held.Until), l.onExpiry)
 }
 

@@ -67,13 +67,26 @@ func (p *Process) Removed() bool { return p.removed }
 func (p *Process) Active() bool { return p.Thread.Alive() && !p.removed }
 
 // DrawClock returns a clock that drifts within the bound of the run, or beyond it in runs that
-// break the bound.
+// break the bound. In runs with changing rates it runs at one rate for a while, then at another.
 func DrawClock(r *run.Run) virtual.Clock {
-	bound := int64(r.Config.DriftPPM)
+	bound, factor := int64(r.Config.DriftPPM), int64(1)
 	ppm := int64(r.Rand.Setup.Uint64()%uint64(bound+1)) - bound/2
 	if r.Config.DriftBeyond && r.Rand.Setup.Chance(50) {
-		ppm *= seed.BeyondFactor
+		factor = seed.BeyondFactor
 		r.Hit(coverage.DriftBeyond)
 	}
-	return virtual.NewClock(int64(r.Rand.Setup.Uint64()>>14), ppm)
+	c := virtual.NewClock(int64(r.Rand.Setup.Uint64()>>14), ppm*factor)
+	if !r.Config.Rates {
+		return c
+	}
+	at := r.Now()
+	for range rateChanges {
+		at = at.Add(r.Rand.Rate.Duration(50*time.Millisecond, 2*time.Second))
+		ppm := []int64{-bound / 2, bound / 2, int64(r.Rand.Rate.Uint64()%uint64(bound+1)) - bound/2}[r.Rand.Rate.IntN(3)]
+		c = c.WithRate(at, ppm*factor)
+	}
+	return c
 }
+
+// rateChanges is how often the rate of a clock changes. The faults of a run end before the last.
+const rateChanges = 30

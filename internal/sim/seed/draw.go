@@ -73,6 +73,7 @@ func Draw(cfg *Options) Config {
 	s.drawClocks(virtual.NewRand(cfg.Seed, 48), cfg)
 	s.drawRoom(virtual.NewRand(cfg.Seed, 52))
 	s.drawSizes(virtual.NewRand(cfg.Seed, 57), cfg)
+	s.drawEdges(virtual.NewRand(cfg.Seed, 61), cfg)
 	if cfg.Weak {
 		s.drawWeak(virtual.NewRand(cfg.Seed, 54))
 	}
@@ -291,4 +292,10 @@ func (s *Config) drawRings(r *virtual.Rand, cfg *Options) {
 	if !s.Orderly && s.Aim == AimNone {
 		s.Rings = cfg.Rings || plain && s.Partition && r.Chance(20)
 	}
+}
+
+// drawEdges draws whether the rates of clocks change.
+func (s *Config) drawEdges(r *virtual.Rand, cfg *Options) {
+	plain := !cfg.Narrow
+	s.Rates = cfg.Edges || plain && r.Chance(25)
 }

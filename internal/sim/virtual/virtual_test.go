@@ -50,6 +50,10 @@ func TestAClockShowsItsReadingFirstWhenItSays(t *testing.T) {
 	r := NewRand(2, 1)
 	for range 2000 {
 		c := NewClock(int64(r.Uint64()>>14), int64(r.Between(-900_000, 900_000)))
+		for from := Instant(0); r.Chance(60); {
+			from = from.Add(r.Duration(1, 3*time.Minute))
+			c = c.WithRate(from, int64(r.Between(-900_000, 900_000)))
+		}
 		at := Instant(r.Duration(1, 8*time.Minute))
 		reading := c.Read(at)
 		first := c.When(reading)
@@ -59,6 +63,33 @@ func TestAClockShowsItsReadingFirstWhenItSays(t *testing.T) {
 	}
 	if c := NewClock(5, 0); c.When(clock.Never) != Never || c.When(3) != 0 {
 		t.Error("a reading before the origin, or after all runs")
+	}
+}
+
+// A clock loses and gains by the rate of each part of its run; a rate that is planned is in the
+// future of a stopped clock, too.
+func TestAClockChangesItsRate(t *testing.T) {
+	c := NewClock(7, 1000).WithRate(1_000_000, -2000).WithRate(2_000_000, 0)
+	if fork := c.WithRate(2_500_000, 500_000); fork.Read(3_500_000) == c.Read(3_500_000) {
+		t.Error("a copy with another rate shows the same")
+	}
+	for at, want := range map[Instant]clock.Instant{0: 7, 1_000_000: 1_001_007, 1_500_000: 1_500_007, 2_000_000: 1_999_007, 5_000_000: 4_999_007} {
+		if got := c.Read(at); got != want {
+			t.Errorf("at %d it shows %d, want %d", at, got, want)
+		}
+	}
+	for _, span := range []struct {
+		after, until Instant
+		want         bool
+	}{{0, 999_999, false}, {0, 1_000_000, true}, {1_000_000, 1_999_999, false}, {3_000_000, 9_000_000, false}} {
+		if got := c.RateChanges(span.after, span.until); got != span.want {
+			t.Errorf("the rate changes from %d to %d: %v", span.after, span.until, got)
+		}
+	}
+	c.Stop(500_000)
+	c.Restart(800_000)
+	if got := c.Read(1_300_000); got != 1_001_007 || c.When(got) != 1_300_000 {
+		t.Errorf("stopped for 300 µs it shows %d at 1.3 ms, and first at %d", got, c.When(got))
 	}
 }
 
