@@ -74,9 +74,7 @@ func Draw(cfg *Options) Config {
 	s.drawRoom(virtual.NewRand(cfg.Seed, 52))
 	s.drawSizes(virtual.NewRand(cfg.Seed, 57), cfg)
 	s.drawEdges(virtual.NewRand(cfg.Seed, 61), cfg)
-	if cfg.Weak {
-		s.drawWeak(virtual.NewRand(cfg.Seed, 54))
-	}
+	s.drawWeak(virtual.NewRand(cfg.Seed, 54), cfg)
 	return s
 }
 
@@ -109,9 +107,9 @@ func (s *Config) drawSizes(r *virtual.Rand, cfg *Options) {
 	}
 }
 
-// drawWeak draws a setting that voids some guarantees, and what brings it to bear.
-func (s *Config) drawWeak(r *virtual.Rand) {
-	if s.Orderly || s.Apart || s.Aim != AimNone {
+// drawWeak draws a setting that voids some guarantees, and what brings it to bear, if asked to.
+func (s *Config) drawWeak(r *virtual.Rand, cfg *Options) {
+	if !cfg.Weak || s.Orderly || s.Apart || s.Aim != AimNone {
 		return
 	}
 	switch s.Partition = true; r.IntN(4) {
