@@ -20,7 +20,7 @@ import (
 func bothVerdicts(t *testing.T, g *game) (theirs, ours map[string]string, printed string) {
 	t.Helper()
 	records := g.inOrder()
-	report := chaos.Check(&g.cfg, g.rounds, g.stood, records)
+	report := chaos.Check(&g.cfg, g.rounds, g.stood, g.machine, records)
 	b, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func (c *court) judge(l limits) error {
 	if err := c.countAdmitted(groups); err != nil {
 		return err
 	}
-	if err := c.noteSenders(); err != nil {
+	if err := c.readAhead(); err != nil {
 		return err
 	}
 	err = bySubject(c.src, groups, func(s subject, records []record) {
@@ -130,6 +130,23 @@ func (c *court) judge(l limits) error {
 	c.judgeLoad()
 	c.judgeAttempts()
 	return nil
+}
+
+// readAhead reads all records once for those that matter to other subjects than their own: signs of
+// life of processes, and removals of nodes that had too little processor time. Such a node loses
+// its memory as in a fault.
+func (c *court) readAhead() error {
+	removed := c.facts.overloaded()
+	if !removed && !c.facts.hasWorkload("reliable") {
+		return nil
+	}
+	return c.src.each(func(r record) error {
+		c.noteSender(r)
+		if removed && r.kind == excluded {
+			c.anyLost = append(c.anyLost, span{r.start, r.start + 1})
+		}
+		return nil
+	})
 }
 
 // judgeEntity judges the records of one counter, and of the register with its number.

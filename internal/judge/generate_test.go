@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -23,6 +24,7 @@ type game struct {
 	cfg     chaos.Config
 	rounds  []faults.Round
 	stood   history.Span
+	machine machine.Summary
 	records []history.Record
 	homes   []*home // of the counters
 	// paused is the last node that was held.
@@ -64,6 +66,9 @@ func newGame(seed uint64) *game {
 	if g.post = rand.New(rand.NewPCG(seed, 3)); seed%2 == 0 {
 		g.cfg.Work += ",reliable"
 	}
+	if seed%5 == 4 {
+		g.machine = machine.Summary{Windows: 20, Starved: 9, Overloaded: true}
+	}
 	for i := range gameCounters {
 		g.homes = append(g.homes, &home{node: uint64(1 + i), term: 1})
 	}
@@ -71,6 +76,9 @@ func newGame(seed uint64) *game {
 	now := g.play(g.stood.From, g.stood.From+2000*ms)
 	for range g.cfg.Rounds {
 		now = g.hurt(now)
+		if g.machine.Overloaded {
+			now = g.starve(now)
+		}
 		now = g.play(now, now+1500*ms)
 	}
 	g.stood.To = now + 100*ms
@@ -196,6 +204,26 @@ func (g *game) hurt(now clock.Instant) clock.Instant {
 	}
 	g.rounds = append(g.rounds, r)
 	return r.To + 20*ms
+}
+
+// starve removes the host of some counter, which waited too long for a processor, and returns when
+// the counters live elsewhere.
+func (g *game) starve(now clock.Instant) clock.Instant {
+	victim := g.homes[g.post.IntN(len(g.homes))].node
+	at := now + clock.Instant(g.post.IntN(5))*ms
+	g.add(history.Record{Op: history.Excluded, Node: 1 + victim%gameNodes, Sender: victim, Start: at})
+	for i, h := range g.homes {
+		if h.node != victim {
+			continue
+		}
+		old := *h
+		h.node, h.term = 1+victim%gameNodes, h.term+1
+		if g.copies() == 0 {
+			h.count = 0
+		}
+		g.redeliver(uint32(i), &old, h, &faults.Round{Number: 50 + len(g.rounds), From: at})
+	}
+	return now + 1200*ms
 }
 
 // move gives a counter its next home, with what its fault leaves of its count.

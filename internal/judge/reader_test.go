@@ -66,7 +66,7 @@ func keep(t *testing.T, g *game) (dir string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	report := chaos.Check(&g.cfg, g.rounds, g.stood, g.inOrder())
+	report := chaos.Check(&g.cfg, g.rounds, g.stood, g.machine, g.inOrder())
 	if err := report.Save(filepath.Join(dir, factsFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func FuzzRecords(f *testing.F) {
 // Any report, with any records, has verdicts or is an error.
 func FuzzReports(f *testing.F) {
 	g := newGame(1)
-	b, err := json.Marshal(chaos.Check(&g.cfg, g.rounds, g.stood, nil))
+	b, err := json.Marshal(chaos.Check(&g.cfg, g.rounds, g.stood, g.machine, nil))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -17,17 +17,6 @@ func (c *court) noteSender(r record) {
 	}
 }
 
-// noteSenders reads all records for the signs of life of the processes.
-func (c *court) noteSenders() error {
-	if !c.facts.hasWorkload("reliable") {
-		return nil
-	}
-	return c.src.each(func(r record) error {
-		c.noteSender(r)
-		return nil
-	})
-}
-
 // producerHistory is what is known of the reliable messages of one process to one counter.
 type producerHistory struct {
 	accepted, confirmed, delivered []record

@@ -61,11 +61,11 @@ func (c *Config) newFleet(dir string) *fleet.Fleet {
 }
 
 // Check returns the report of a run that has ended, from its settings, its faults, the time for
-// which its load stood, and its records.
-func Check(cfg *Config, rounds []faults.Round, stood history.Span, records []history.Record) *Report {
+// which its load stood, its machine, and its records.
+func Check(cfg *Config, rounds []faults.Round, stood history.Span, on machine.Summary, records []history.Record) *Report {
 	c := &campaign{
 		cfg: cfg, fleet: cfg.newFleet(""), began: time.Now(),
-		faults: &faults.Injector{Rounds: rounds}, calmFrom: stood.From, ended: stood.To,
+		faults: &faults.Injector{Rounds: rounds}, calmFrom: stood.From, ended: stood.To, machine: on,
 	}
 	return c.report(records, nil)
 }
