@@ -40,6 +40,7 @@ func (f *faults) breakOne() {
 	}{
 		{s.Crash, "crash", func() { f.onOne(f.crash) }},
 		{s.Pause, "pause", func() { f.onOne(func(n *node) { f.pauseFor(n, f.drawSpan()) }) }},
+		{s.StepPauses, "pause inside a step", func() { f.onOne(f.pauseInStep) }},
 		{s.Slow, "slow process", func() { f.onOne(f.slowDown) }},
 		{s.Partition, "partition", f.partition},
 		{s.Partition, "broken paths", f.clog},
@@ -129,6 +130,20 @@ func (f *faults) pauseFor(n *node, d time.Duration) {
 		if !f.run.Calm {
 			n.resume()
 		}
+	})
+}
+
+// pauseInStep pauses a process before it sends the messages of its next step that has any. Its
+// clock runs on, unless the run lets clocks stand still.
+func (f *faults) pauseInStep(n *node) {
+	d := f.drawSpan()
+	n.p.Net.StopAtSend(func() bool {
+		if f.run.Calm || n.p.Thread.Paused() {
+			return false
+		}
+		f.run.Hit(coverage.PausedInStep)
+		f.pauseFor(n, d)
+		return true
 	})
 }
 

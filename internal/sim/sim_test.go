@@ -126,9 +126,9 @@ func TestClocks(t *testing.T) {
 	special(t, Config{clocks: true}, 6_000_000, coverage.ClockJump, coverage.RegisterRead)
 }
 
-// TestEdges plays runs in which the rates of clocks change.
+// TestEdges plays runs in which the rates of clocks change, and pauses strike inside steps.
 func TestEdges(t *testing.T) {
-	special(t, Config{edges: true}, 9_000_000, coverage.RateChanged)
+	special(t, Config{edges: true}, 9_000_000, coverage.RateChanged, coverage.PausedInStep)
 }
 
 // TestTrouble plays runs in which frames are damaged and handlers block.

@@ -85,6 +85,7 @@ const (
 	Packed
 	WholeAsked
 	RateChanged
+	PausedInStep
 	// End is the number of marks.
 	End
 )
@@ -166,6 +167,7 @@ var names = [...]string{
 	Packed:         "view sent as a difference",
 	WholeAsked:     "whole view asked for",
 	RateChanged:    "clock changed its rate within a lease",
+	PausedInStep:   "paused before the messages of a step were sent",
 	Withdrawn:      "caller gave up waiting for room",
 	WordsKept:      "all durable words are there in the end",
 }

@@ -42,6 +42,7 @@ type Endpoint struct {
 	id       Identity
 	thread   *virtual.Thread
 	receiver Receiver
+	held     held
 	// closed endpoints pass no frames to their process.
 	closed bool
 
@@ -100,11 +101,23 @@ func newEndpoint(f *fabric, all *endpoints, id Identity, t *virtual.Thread, r Re
 	return e
 }
 
+// StopAtSend has stop be called before the process sends its next control frame. If stop pauses
+// the process, and returns true, then that frame and those behind it leave when the pause ends.
+func (e *Endpoint) StopAtSend(stop func() bool) { e.held.stop = stop }
+
 // Send queues a frame as Transport.Send does: nil means queued.
 func (e *Endpoint) Send(to gossip.NodeID, class transport.Class, f Frame) error {
 	if !e.Reaches(to) {
 		return transport.ErrUnknownPeer
 	}
+	if f.Kind == transport.KindView && e.held.holdFrame(e.thread, func() { _ = e.sendNow(to, class, f) }) {
+		return nil
+	}
+	return e.sendNow(to, class, f)
+}
+
+// sendNow queues a frame to a peer that is reached.
+func (e *Endpoint) sendNow(to gossip.NodeID, class transport.Class, f Frame) error {
 	peer := e.all.byID[to]
 	e.recode(&f)
 	if e.run.Config.Datagrams && f.Kind == transport.KindView {
@@ -128,6 +141,12 @@ func (e *Endpoint) Send(to gossip.NodeID, class transport.Class, f Frame) error 
 
 // SendUnordered sends a frame to a protocol that retransmits: as a datagram, if the run has any.
 func (e *Endpoint) SendUnordered(to gossip.NodeID, class transport.Class, f Frame) {
+	if !e.held.holdFrame(e.thread, func() { e.sendUnorderedNow(to, class, f) }) {
+		e.sendUnorderedNow(to, class, f)
+	}
+}
+
+func (e *Endpoint) sendUnorderedNow(to gossip.NodeID, class transport.Class, f Frame) {
 	if e.run.Config.Datagrams && e.Reaches(to) {
 		e.recode(&f)
 		e.sendDatagram(e.all.byID[to], f)

@@ -69,6 +69,49 @@ func TestFramesArriveInOrder(t *testing.T) {
 	}
 }
 
+// A process that stops before it sends sends nothing until it goes on, then all in order and
+// before it handles what has come meanwhile. One that ends first never sends.
+func TestFramesOfAnInterruptedStepLeaveLater(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		r, n := newTestNetwork()
+		r.Config.QueueFramesMax = 8
+		a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+		word := func(round uint64) any { return &view.Ping{Cluster: 1, Round: round} }
+		a.StopAtSend(func() bool {
+			a.thread.Pause()
+			return true
+		})
+		send(t, a, 2, "data")
+		for round := range uint64(3) {
+			if err := a.Send(2, transport.Control, Frame{Kind: transport.KindView, Msg: word(round)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.SendUnordered(2, transport.Control, Frame{Kind: transport.KindView, Msg: word(3)})
+		a.thread.Run(func() { a.SendUnordered(2, transport.Control, Frame{Kind: transport.KindView, Msg: word(4)}) })
+		r.Until(virtual.Instant(time.Second))
+		if !slices.Equal(b.frames, []any{"data"}) {
+			t.Fatalf("received %v from a process that has stopped", b.frames)
+		}
+		if ends {
+			a.thread.End()
+		}
+		a.thread.Resume()
+		r.Until(virtual.Instant(2 * time.Second))
+		var rounds []uint64
+		for _, m := range b.frames[1:] {
+			rounds = append(rounds, m.(*view.Ping).Round)
+		}
+		want := []uint64{0, 1, 2, 3, 4}
+		if ends {
+			want = nil
+		}
+		if !slices.Equal(rounds, want) {
+			t.Errorf("received rounds %v, want %v", rounds, want)
+		}
+	}
+}
+
 // TestPathsThatDropStallConnections: frames wait for the path to open, and are lost when that
 // takes too long.
 func TestPathsThatDropStallConnections(t *testing.T) {

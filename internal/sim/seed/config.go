@@ -15,9 +15,10 @@ type Options struct {
 	// Nodes is the number of hosts, 0 if the seed draws it, and Shards that of the first type.
 	Nodes, Shards int
 	// Narrow leaves out stamps' clocks that jump, clusters that meet, failing disks, damaged
-	// frames, blocked handlers, rings and changing rates, unless one of them is asked for below.
+	// frames, blocked handlers, rings, changing rates and pauses
+	// inside steps, unless one of them is asked for below.
 	Narrow bool
-	// Edges has the rates of clocks change in every run.
+	// Edges has the rates of clocks change, and pauses strike inside steps, in every run.
 	Edges bool
 	// NoStrangers leaves the stranger out that speaks the view protocol.
 	NoStrangers bool
@@ -66,6 +67,8 @@ type Config struct {
 	Freeze bool
 	// Rates: the rates of clocks change during the run, within the bound.
 	Rates bool
+	// StepPauses: a pause may strike between the step of a core and the sending of its messages.
+	StepPauses bool
 	// Clocks: clients write a register by wall clocks that jump while processes run.
 	Clocks bool
 	// Strangers: a node that is no member speaks the view protocol.

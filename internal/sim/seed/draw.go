@@ -292,8 +292,9 @@ func (s *Config) drawRings(r *virtual.Rand, cfg *Options) {
 	}
 }
 
-// drawEdges draws whether the rates of clocks change.
+// drawEdges draws whether the rates of clocks change, and pauses strike inside steps.
 func (s *Config) drawEdges(r *virtual.Rand, cfg *Options) {
 	plain := !cfg.Narrow
 	s.Rates = cfg.Edges || plain && r.Chance(25)
+	s.StepPauses = (cfg.Edges || plain && r.Chance(25)) && !s.Orderly && s.Aim == AimNone
 }

@@ -72,6 +72,7 @@ func faultSteps() (all []step) {
 		{"bursts", func(c *seed.Config) *bool { return &c.Bursts }}, {"strikes at moves", func(c *seed.Config) *bool { return &c.Strikes }},
 		{"late proofs", func(c *seed.Config) *bool { return &c.LateProofs }}, {"late bytes", func(c *seed.Config) *bool { return &c.LateBytes }},
 		{"jumps of wall clocks", func(c *seed.Config) *bool { return &c.WallJumps }}, {"jumps of clocks", func(c *seed.Config) *bool { return &c.Clocks }},
+		{"pauses inside steps", func(c *seed.Config) *bool { return &c.StepPauses }},
 		{"rates of clocks that change", func(c *seed.Config) *bool { return &c.Rates }},
 		{"clocks that stand still", func(c *seed.Config) *bool { return &c.Freeze }},
 		{"strangers", func(c *seed.Config) *bool { return &c.Strangers }}, {"rings", func(c *seed.Config) *bool { return &c.Rings }},

@@ -1,6 +1,9 @@
 package virtual
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Thread runs the events of one process, one at a time and in order. A paused thread runs
 // nothing, a slow one runs each event late.
@@ -33,6 +36,9 @@ func (t *Thread) Run(do func()) {
 	t.waiting = append(t.waiting, do)
 	t.drainQueue(t.cost)
 }
+
+// RunFirst has a paused thread run do when it goes on, before all that waits.
+func (t *Thread) RunFirst(do func()) { t.waiting = slices.Insert(t.waiting, 0, do) }
 
 // After runs do after d, unless the thread has ended.
 func (t *Thread) After(d time.Duration, do func()) { t.At(t.time.Now().Add(d), do) }
