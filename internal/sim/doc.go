@@ -45,7 +45,8 @@
 // ends their connection, and handlers block; a cut leaves each host its two
 // neighbours in a ring (cuts.go); clients write a register whose last write wins, by clocks
 // that jump; wall clocks are set at each start of a process (walls.go); the rates of clocks change; a pause strikes between
-// a step and the sending of its messages (network/held.go); a node that is no member
+// a step and the sending of its messages (network/held.go); the addresses of dead processes
+// are reused; a node that is no member
 // sends messages of the view protocol (strangers.go). In some, messages of replicators are cut into
 // parts, and clients create, change and delete keys beside the words (replica/scratch.go).
 //

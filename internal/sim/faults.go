@@ -87,6 +87,9 @@ func (f *faults) drawSpan() time.Duration {
 // crash ends a process, and often starts another one on its host.
 func (f *faults) crash(n *node) {
 	n.crash(f.run.Config.PowerLoss && f.rand.Chance(40))
+	if f.run.Config.Reuse && f.rand.Coin() && f.net.LetAddress(n.p.Slot) {
+		n.p.Event("address let", 0, nil)
+	}
 	if f.run.Config.Restart || f.rand.Chance(40) {
 		f.restartIn(n.p.Slot, f.rand.Duration(2*time.Millisecond, 3*time.Second))
 	}

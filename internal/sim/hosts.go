@@ -125,10 +125,29 @@ func (h *hosts) startNext(slot int, former *node) {
 func (h *hosts) restart(former *node) {
 	slot := former.p.Slot
 	h.all[slot].rejoins = false
+	if other := h.drawVacant(slot); other >= 0 {
+		h.run.Hit(coverage.Rehosted)
+		h.startNext(other, former)
+		return
+	}
 	if h.all[slot].node == nil && !h.net.PoweredOff(slot) && !h.all[slot].stay {
 		h.run.Hit(coverage.Rejoined)
 		h.startNext(slot, former)
 	}
+}
+
+// drawVacant draws, in runs that reuse addresses, one of the other hosts whose processes have
+// ended: the next incarnation of a process may start there. It returns -1 if none is drawn.
+func (h *hosts) drawVacant(slot int) int {
+	if !h.run.Config.Reuse || h.run.Calm {
+		return -1
+	}
+	for _, i := range h.run.Rand.Rate.Perm(len(h.all)) {
+		if at := &h.all[i]; i != slot && at.node == nil && at.lives > 0 && !at.stay && !h.net.PoweredOff(i) {
+			return i
+		}
+	}
+	return -1
 }
 
 // startDown starts a process on each host that has none, and where none is about to start.

@@ -44,8 +44,8 @@ type Config struct {
 	apart bool
 	// clocks, set by tests, has the clocks of stamps jump in every run.
 	clocks bool
-	// edges, set by tests, has the rates of clocks change, and pauses strike inside steps, in every
-	// run.
+	// edges, set by tests, has the rates of clocks change, pauses strike inside steps, and addresses
+	// be reused, in every run.
 	edges bool
 	// trouble, set by tests, has frames be damaged and handlers block in every run.
 	trouble bool

@@ -126,9 +126,10 @@ func TestClocks(t *testing.T) {
 	special(t, Config{clocks: true}, 6_000_000, coverage.ClockJump, coverage.RegisterRead)
 }
 
-// TestEdges plays runs in which the rates of clocks change, and pauses strike inside steps.
+// TestEdges plays runs in which the rates of clocks change, pauses strike inside steps, and the
+// addresses of dead processes are reused.
 func TestEdges(t *testing.T) {
-	special(t, Config{edges: true}, 9_000_000, coverage.RateChanged, coverage.PausedInStep)
+	special(t, Config{edges: true}, 9_000_000, coverage.RateChanged, coverage.PausedInStep, coverage.TenantAnswered)
 }
 
 // TestTrouble plays runs in which frames are damaged and handlers block.

@@ -86,6 +86,8 @@ const (
 	WholeAsked
 	RateChanged
 	PausedInStep
+	TenantAnswered
+	Rehosted
 	// End is the number of marks.
 	End
 )
@@ -167,6 +169,8 @@ var names = [...]string{
 	Packed:         "view sent as a difference",
 	WholeAsked:     "whole view asked for",
 	RateChanged:    "clock changed its rate within a lease",
+	TenantAnswered: "another cluster's process at the address of a dead one",
+	Rehosted:       "next incarnation at the address of another dead process",
 	PausedInStep:   "paused before the messages of a step were sent",
 	Withdrawn:      "caller gave up waiting for room",
 	WordsKept:      "all durable words are there in the end",

@@ -78,6 +78,9 @@ func (c *Conn) dialAt(start virtual.Instant) {
 		switch blocked := f.blocked(c.from.slot, c.to.slot); {
 		case blocked == Drop || f.machines[c.to.slot].down && blocked == Open:
 			c.run.Time.At(start.Add(dialTimeout), func() { c.failDial(transport.DialFailed, nil) })
+		case blocked == Open && answering == nil && f.machines[c.to.slot].tenant:
+			c.run.Hit(coverage.TenantAnswered)
+			c.failDial(transport.DialFailed, nil)
 		case blocked == Reject || answering == nil:
 			c.failDial(transport.Refused, nil)
 		case answering.thread.Paused():

@@ -250,7 +250,8 @@ func (e *Endpoint) PortClosed(id gossip.NodeID) (refused, forged bool) {
 	}
 	switch e.fabric.blocked(e.slot, to.slot) {
 	case Open:
-		return !e.fabric.machines[to.slot].down && e.all.onHost[to.slot] != to, false
+		m := &e.fabric.machines[to.slot]
+		return !m.down && !m.tenant && e.all.onHost[to.slot] != to, false
 	case Reject:
 		return false, e.run.Config.Forged
 	}

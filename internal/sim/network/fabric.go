@@ -40,6 +40,9 @@ type fabric struct {
 type machine struct {
 	// down is a machine without power: nothing answers, not even a refusal.
 	down bool
+	// tenant is set while a process that is no part of the run listens at the address of one that
+	// has ended: it answers dials, and refuses the handshake.
+	tenant bool
 	// paths and latency are those to the other hosts.
 	paths   []Block
 	latency []time.Duration

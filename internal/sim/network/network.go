@@ -30,7 +30,7 @@ func New(r *run.Run, apart func(a, b int) bool) *Network {
 // Attach connects a process that starts on a host.
 func (n *Network) Attach(id Identity, t *virtual.Thread, r Receiver) *Endpoint {
 	e := newEndpoint(n.fabric, n.endpoints, id, t, r)
-	n.fabric.machines[id.Slot].down = false
+	n.fabric.machines[id.Slot].down, n.fabric.machines[id.Slot].tenant = false, false
 	return e
 }
 
@@ -97,6 +97,14 @@ func (n *Network) SetPower(slot int, on bool) { n.fabric.machines[slot].down = !
 
 // PoweredOff reports whether the machine of a host is switched off.
 func (n *Network) PoweredOff(slot int) bool { return n.fabric.machines[slot].down }
+
+// LetAddress gives the address of a host without a process to one of another cluster, until a
+// process starts there again. It reports whether it did.
+func (n *Network) LetAddress(slot int) bool {
+	m := &n.fabric.machines[slot]
+	m.tenant = n.endpoints.onHost[slot] == nil && !m.down
+	return m.tenant
+}
 
 // Delivered returns how many frames processes have handled.
 func (n *Network) Delivered() int { return n.endpoints.delivered }

@@ -112,6 +112,37 @@ func TestFramesOfAnInterruptedStepLeaveLater(t *testing.T) {
 	}
 }
 
+// A process of another cluster at the address of one that has ended proves nothing: its answer is
+// a failed dial, not a refusal. The next process of the host takes the address back.
+func TestATenantOfAnAddressProvesNothing(t *testing.T) {
+	r, n := newTestNetwork()
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	if n.LetAddress(1) {
+		t.Error("the address of a running process is let")
+	}
+	send(t, a, 2, "one")
+	r.Until(virtual.Instant(time.Second))
+	b.thread.End()
+	b.Detach()
+	if !n.LetAddress(1) {
+		t.Fatal("the address of an ended process is not let")
+	}
+	r.Until(virtual.Instant(2 * time.Second))
+	a.events = nil
+	a.Dial(2)
+	r.Until(virtual.Instant(3 * time.Second))
+	if refused, forged := a.PortClosed(2); refused || forged || !slices.Equal(a.events, []transport.PeerEventType{transport.DialFailed}) {
+		t.Errorf("events %v, refused %v, forged %v", a.events, refused, forged)
+	}
+	attach(r, n, 1, 3, 3, 1)
+	a.events = nil
+	a.Dial(2)
+	r.Until(virtual.Instant(4 * time.Second))
+	if refused, _ := a.PortClosed(2); !refused || !slices.Equal(a.events, []transport.PeerEventType{transport.OtherNode}) {
+		t.Errorf("after the next process started: events %v, refused %v", a.events, refused)
+	}
+}
+
 // TestPathsThatDropStallConnections: frames wait for the path to open, and are lost when that
 // takes too long.
 func TestPathsThatDropStallConnections(t *testing.T) {

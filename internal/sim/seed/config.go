@@ -15,10 +15,11 @@ type Options struct {
 	// Nodes is the number of hosts, 0 if the seed draws it, and Shards that of the first type.
 	Nodes, Shards int
 	// Narrow leaves out stamps' clocks that jump, clusters that meet, failing disks, damaged
-	// frames, blocked handlers, rings, changing rates and pauses
-	// inside steps, unless one of them is asked for below.
+	// frames, blocked handlers, rings, changing rates, pauses
+	// inside steps and reused addresses, unless one of them is asked for below.
 	Narrow bool
-	// Edges has the rates of clocks change, and pauses strike inside steps, in every run.
+	// Edges has the rates of clocks change, pauses strike inside steps, and addresses of dead
+	// processes be reused, in every run.
 	Edges bool
 	// NoStrangers leaves the stranger out that speaks the view protocol.
 	NoStrangers bool
@@ -69,6 +70,8 @@ type Config struct {
 	Rates bool
 	// StepPauses: a pause may strike between the step of a core and the sending of its messages.
 	StepPauses bool
+	// Reuse: the address of a dead process goes to another one, of this cluster or another.
+	Reuse bool
 	// Clocks: clients write a register by wall clocks that jump while processes run.
 	Clocks bool
 	// Strangers: a node that is no member speaks the view protocol.

@@ -12,7 +12,7 @@ func (s *Config) DescribeFaults() string {
 		on   bool
 		name string
 	}{
-		{s.Crash, "crashes"}, {s.PowerLoss, "power losses"}, {s.RestartAll, "a restart of all"}, {s.Pause, "pauses"}, {s.StepPauses, "pauses inside steps"}, {s.Slow, "slow processes"},
+		{s.Crash, "crashes"}, {s.PowerLoss, "power losses"}, {s.RestartAll, "a restart of all"}, {s.Pause, "pauses"}, {s.StepPauses, "pauses inside steps"}, {s.Reuse, "reused addresses"}, {s.Slow, "slow processes"},
 		{s.Partition, "partitions"}, {s.Rings, "rings"}, {s.Flaky, "broken connections"}, {s.Datagrams, "lost datagrams"}, {s.Corrupt, "damaged frames"},
 		{s.Blocks, "handlers that block"}, {s.Disks, "disks that fail"}, {s.Clocks, "clocks that jump"}, {s.Rates, "clocks that change their rates"}, {s.Join, "late joins"}, {s.Leave, "leaves"},
 		{s.Strangers, "a stranger"}, {s.Apart, "two clusters that meet"},

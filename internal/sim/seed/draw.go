@@ -292,9 +292,11 @@ func (s *Config) drawRings(r *virtual.Rand, cfg *Options) {
 	}
 }
 
-// drawEdges draws whether the rates of clocks change, and pauses strike inside steps.
+// drawEdges draws whether the rates of clocks change, pauses strike inside steps, and addresses are
+// reused.
 func (s *Config) drawEdges(r *virtual.Rand, cfg *Options) {
 	plain := !cfg.Narrow
 	s.Rates = cfg.Edges || plain && r.Chance(25)
+	s.Reuse = (cfg.Edges || plain && r.Chance(25)) && !s.Orderly && s.Aim == AimNone && !s.Apart
 	s.StepPauses = (cfg.Edges || plain && r.Chance(25)) && !s.Orderly && s.Aim == AimNone
 }

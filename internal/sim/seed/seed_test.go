@@ -25,7 +25,7 @@ func TestEqualOptionsGiveEqualConfigs(t *testing.T) {
 func TestOrderlyRunsHaveNoFaults(t *testing.T) {
 	for n := range uint64(500) {
 		c := Draw(&Options{Seed: n, Orderly: true})
-		if !c.Orderly || c.Crash || c.PowerLoss || c.Pause || c.StepPauses || c.Slow || c.Partition || c.Reject || c.Flaky || c.DriftBeyond || c.Apart || c.Disks || c.Corrupt || c.Rings || c.Clocks {
+		if !c.Orderly || c.Crash || c.PowerLoss || c.Pause || c.StepPauses || c.Reuse || c.Slow || c.Partition || c.Reject || c.Flaky || c.DriftBeyond || c.Apart || c.Disks || c.Corrupt || c.Rings || c.Clocks {
 			t.Fatalf("seed %d: %+v", n, c)
 		}
 	}

@@ -73,6 +73,7 @@ func faultSteps() (all []step) {
 		{"late proofs", func(c *seed.Config) *bool { return &c.LateProofs }}, {"late bytes", func(c *seed.Config) *bool { return &c.LateBytes }},
 		{"jumps of wall clocks", func(c *seed.Config) *bool { return &c.WallJumps }}, {"jumps of clocks", func(c *seed.Config) *bool { return &c.Clocks }},
 		{"pauses inside steps", func(c *seed.Config) *bool { return &c.StepPauses }},
+		{"reused addresses", func(c *seed.Config) *bool { return &c.Reuse }},
 		{"rates of clocks that change", func(c *seed.Config) *bool { return &c.Rates }},
 		{"clocks that stand still", func(c *seed.Config) *bool { return &c.Freeze }},
 		{"strangers", func(c *seed.Config) *bool { return &c.Strangers }}, {"rings", func(c *seed.Config) *bool { return &c.Rings }},
