@@ -137,6 +137,23 @@ func TestLogThatIsTooShortIsMadeUpForByComparing(t *testing.T) {
 	o.check(t, w)
 }
 
+// In a large cluster, too: any peer mends what the log of its writer has lost, not only one
+// that was compared often.
+func TestAStreamThatStandsStillIsMendedByAnyPeer(t *testing.T) {
+	const n = 20
+	w := newWorld(t, 1, n, func(c *Config) { c.Limits.LogEntries = 10 })
+	w.run(time.Second)
+	w.cut = func(a, b gossip.NodeID) bool { return a == n || b == n }
+	for i := range 30 {
+		w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", fmt.Sprint(i)))
+		w.run(5 * time.Millisecond)
+	}
+	w.cut = nil
+	if took := w.settle(20 * time.Second); took > 4*w.nodes[1].core.cfg.GossipEvery {
+		t.Errorf("mended after %v", took)
+	}
+}
+
 func TestIdleCostDoesNotGrowWithKeys(t *testing.T) {
 	cost := func(keys int) (frames, bytes int) {
 		w := newWorld(t, 1, 5, nil)

@@ -322,10 +322,11 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	}
 	if m.Root == c.store.root {
 		p.differed = 0
+		clear(c.antiEntropy.lags)
 		c.noteSynced(now, p, min(m.Epoch, c.members.epoch), m.CaughtUp, m.Sweep, m.Vector)
 	} else {
 		p.differed++
-		if c.sessions.current.peer == 0 && c.antiEntropy.mustPull(m, p) {
+		if c.sessions.current.peer == 0 && c.antiEntropy.mustPull(now, m, p) {
 			if p.id == c.sessions.avoidPeer {
 				c.sessions.avoidPeer = 0 // skip it once: the Status of another peer may arrive first
 			} else {

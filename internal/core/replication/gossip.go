@@ -3,6 +3,7 @@ package replication
 import (
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -37,6 +38,15 @@ type antiEntropy struct {
 	gossipAt clock.Instant
 	// round counts the rounds.
 	round uint64
+	// lags holds the streams of which a peer has applied more entries than this replica.
+	lags map[gossip.NodeID]lag
+}
+
+// lag is how much of a stream was applied when a peer was found ahead, and since when no more
+// was.
+type lag struct {
+	seen  uint64
+	since clock.Instant
 }
 
 // startRound sends the Status messages of one round.
@@ -74,7 +84,7 @@ func (ae *antiEntropy) sendStatus(p *peer, reply bool) {
 }
 
 // mustPull reports whether streams alone will not remove the difference.
-func (ae *antiEntropy) mustPull(m *Status, p *peer) bool {
+func (ae *antiEntropy) mustPull(now clock.Instant, m *Status, p *peer) bool {
 	if ae.cfg.NoStream || p.joined < ae.members.epoch && ae.members.caughtUp < ae.members.epoch || p.differed >= 3 {
 		return true
 	}
@@ -84,7 +94,32 @@ func (ae *antiEntropy) mustPull(m *Status, p *peer) bool {
 		if s.Top > mine.Seen && !ae.members.isPresent(s.Node) {
 			return true
 		}
+		if ae.lagsForLong(now, mine, s) {
+			return true
+		}
 		level = level && mine.Seen == s.Seen && mine.Top == s.Top
 	}
 	return level && !ae.stream.lacksStream(m.Vector)
 }
+
+// lagsForLong reports whether a stream has brought nothing for several times the time in which
+// it sends again, although a peer has applied more of it: its node does not send those entries
+// to this replica. It became a peer after them, and took the vector of a third one, or the log
+// was cut.
+func (ae *antiEntropy) lagsForLong(now clock.Instant, mine, theirs Seen) bool {
+	if mine.Seen >= theirs.Seen {
+		delete(ae.lags, mine.Node)
+		return false
+	}
+	if l, known := ae.lags[mine.Node]; known && l.seen == mine.Seen {
+		return !now.Before(l.since.Add(lagPatience * ae.cfg.ResendAfter))
+	}
+	if ae.lags == nil {
+		ae.lags = map[gossip.NodeID]lag{}
+	}
+	ae.lags[mine.Node] = lag{mine.Seen, now}
+	return false
+}
+
+// lagPatience is how many times ResendAfter a stream may stand still.
+const lagPatience = 4
