@@ -62,8 +62,11 @@ func (e *joining) onPassed(leader gossip.NodeID) {
 }
 
 const (
-	// contactsAtOnce is how many contacts each attempt asks.
+	// contactsAtOnce is how many contacts the first attempts ask, contactsLater how many the
+	// attempts after longer waits ask at most: where most contacts are dead or have no view
+	// either, a living member is found in a few attempts.
 	contactsAtOnce = 3
+	contactsLater  = 24
 	contactsMax    = 1024
 	joinsMax       = 1024
 	membersMax     = 2048
@@ -88,12 +91,19 @@ func (e *joining) onContacts(nodes []gossip.Node) {
 	}
 }
 
+// contactsNow returns how many contacts the next attempt asks: more after a longer wait, so that
+// the pace of requests stays until contactsLater.
+func (e *joining) contactsNow() int {
+	paces := max(int(2*e.wait/e.cfg.Ping), 1)
+	return min(contactsAtOnce*paces, contactsLater, len(e.contacts))
+}
+
 // driveJoining sends join requests to contacts, backing off between attempts.
 func (e *joining) driveJoining() bool {
 	if len(e.contacts) == 0 || e.now.Before(e.next) {
 		return false
 	}
-	for range min(contactsAtOnce, len(e.contacts)) {
+	for range e.contactsNow() {
 		n := e.contacts[e.turn%len(e.contacts)]
 		e.turn++
 		e.out.Learn = append(e.out.Learn, n)

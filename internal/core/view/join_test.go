@@ -28,6 +28,31 @@ func TestJoiningAsksInTurnAndBacksOff(t *testing.T) {
 	}
 }
 
+// TestJoiningAsksMoreAfterLongerWaits: of many contacts, most of them dead, all are asked in a few
+// attempts.
+func TestJoiningAsksMoreAfterLongerWaits(t *testing.T) {
+	j := &joining{history: &history{env: envOf(1)}}
+	var contacts []gossip.Node
+	for id := gossip.NodeID(2); id < 102; id++ {
+		contacts = append(contacts, gossip.Node{ID: id})
+	}
+	j.onContacts(contacts)
+	asked := map[gossip.NodeID]bool{}
+	var sizes []int
+	for range 8 {
+		j.now = j.joiningDeadline()
+		j.driveJoining()
+		sent := j.sentTo()
+		sizes = append(sizes, len(sent))
+		for _, id := range sent {
+			asked[id] = true
+		}
+	}
+	if !slices.Equal(sizes, []int{3, 3, 6, 12, 24, 24, 24, 24}) || len(asked) != 100 {
+		t.Errorf("asks %v contacts at a time, %d of 100 in all", sizes, len(asked))
+	}
+}
+
 // TestJoiningAcceptsOnlyThoseThatItAsked: contacts, and the leaders that contacts named.
 func TestJoiningAcceptsOnlyThoseThatItAsked(t *testing.T) {
 	j := &joining{history: &history{env: envOf(1)}}
