@@ -31,10 +31,16 @@ type candidacy struct {
 	// preparing is set once the pre-vote is won.
 	preparing bool
 	began     clock.Instant
-	deadline  clock.Instant
-	yes       map[gossip.NodeID]bool
-	found     findings
+	// askAgain is when the members whose vote is missing are asked again: the request or the
+	// answer may be lost.
+	askAgain clock.Instant
+	deadline clock.Instant
+	yes      map[gossip.NodeID]bool
+	found    findings
 }
+
+// wakeAt is when the candidate asks again or gives up.
+func (c *candidacy) wakeAt() clock.Instant { return clock.Min(c.askAgain, c.deadline) }
 
 // findings holds the results that promises have reported.
 type findings struct {
@@ -158,7 +164,7 @@ func (p *campaign) beginCandidacy() {
 	ballot := p.acceptor.nextBallot()
 	p.candidacy = &candidacy{
 		ballot: ballot, base: p.view.Epoch, began: p.now,
-		deadline: p.now.Add(p.cfg.Ping), yes: map[gossip.NodeID]bool{},
+		askAgain: p.now.Add(p.cfg.Ping / asks), deadline: p.now.Add(p.cfg.Ping), yes: map[gossip.NodeID]bool{},
 	}
 	if p.acceptor.wouldPromise(p.self(), ballot, nil) {
 		p.candidacy.yes[p.self()] = true
@@ -273,7 +279,7 @@ func (p *campaign) advanceCandidacy() (w way, won, moved bool) {
 	switch {
 	case !plain && !total:
 		if p.now.Before(cand.deadline) {
-			return 0, false, false
+			return 0, false, p.askMissing()
 		}
 		p.failCandidacy("no quorum in time")
 		return 0, false, true
@@ -285,7 +291,7 @@ func (p *campaign) advanceCandidacy() (w way, won, moved bool) {
 	switch w {
 	case wayWait:
 		if p.now.Before(cand.deadline) {
-			return w, false, false
+			return w, false, p.askMissing()
 		}
 		p.failCandidacy("not all living members answer")
 	case wayNone:
@@ -308,11 +314,30 @@ func (p *campaign) sendPrepares() {
 		return
 	}
 	cand.preparing, cand.began = true, p.now
-	cand.deadline = p.now.Add(p.cfg.Ping)
+	cand.askAgain, cand.deadline = p.now.Add(p.cfg.Ping/asks), p.now.Add(p.cfg.Ping)
 	cand.yes = map[gossip.NodeID]bool{p.self(): true}
 	p.acceptor.promised = cand.ballot
 	cand.found.attempt = p.acceptor.attempts[cand.base]
 	p.evidence.toElectorate(p.candidacyMessage(p.ref()))
+}
+
+// asks is how often a candidate asks a member that does not answer, in each phase.
+const asks = 4
+
+// askMissing asks the members whose vote is missing once more, if it is time for that.
+func (p *campaign) askMissing() bool {
+	cand := p.candidacy
+	if p.now.Before(cand.askAgain) {
+		return false
+	}
+	cand.askAgain = p.now.Add(p.cfg.Ping / asks)
+	m := p.candidacyMessage(p.ref())
+	for i := range p.view.Members {
+		if id := p.view.Members[i].ID; p.evidence.mayLive(id) && !cand.yes[id] {
+			p.evidence.sendTo(id, m)
+		}
+	}
+	return true
 }
 
 // candidacyMessage returns the candidate's current request to its electorate, with its

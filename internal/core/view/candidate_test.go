@@ -388,3 +388,47 @@ func TestAJoinersPatience(t *testing.T) {
 		}
 	}
 }
+
+// TestACandidateAsksAgain: in both phases, those whose vote is missing are asked again, and those
+// who have voted or are certainly dead are not.
+func TestACandidateAsksAgain(t *testing.T) {
+	p := campaignOf(1, "uuuuu")
+	p.evidence.onProof(ProvenDead{Subject: 5, Certain: true})
+	asked := func() (to []gossip.NodeID) {
+		p.out.Send = nil
+		if _, won, _ := p.advanceCandidacy(); won {
+			t.Fatal("won")
+		}
+		for _, s := range p.out.Send {
+			to = append(to, s.To)
+		}
+		return to
+	}
+	p.beginCandidacy()
+	p.now = p.candidacy.wakeAt().Add(-1)
+	if to := asked(); len(to) > 0 {
+		t.Errorf("asks %v too early", to)
+	}
+	p.onPreVoted(3, &PreVoted{Ballot: p.candidacy.ballot, Base: p.view.Epoch, Yes: true})
+	p.now++
+	if to := asked(); !slices.Equal(to, []gossip.NodeID{2, 4}) {
+		t.Errorf("asks %v for the pre-vote again, want 2 and 4", to)
+	}
+	if to := asked(); len(to) > 0 || !p.candidacy.wakeAt().After(p.now) {
+		t.Errorf("asks %v in the same moment", to)
+	}
+	p.onPreVoted(4, &PreVoted{Ballot: p.candidacy.ballot, Base: p.view.Epoch, Yes: true})
+	if to := asked(); !slices.Equal(to, []gossip.NodeID{2, 3, 4}) || !p.candidacy.preparing {
+		t.Errorf("asks %v to prepare, want 2, 3 and 4", to)
+	}
+	ballot, base := p.candidacy.ballot, p.view.Epoch
+	p.countPromise(4, &Promised{Ballot: ballot, Base: base})
+	p.now = p.candidacy.wakeAt()
+	if to := asked(); !slices.Equal(to, []gossip.NodeID{2, 3}) {
+		t.Errorf("asks %v to prepare again, want 2 and 3", to)
+	}
+	p.now = p.candidacy.deadline
+	if to := asked(); len(to) > 0 || p.candidacy != nil {
+		t.Errorf("at its deadline it asks %v", to)
+	}
+}

@@ -293,7 +293,7 @@ func (c *Core) Deadline() clock.Instant {
 	case c.leadership != nil:
 		return clock.Min(d, c.leadership.leaderDeadline())
 	case c.campaign.candidacy != nil:
-		return clock.Min(d, c.campaign.candidacy.deadline)
+		return clock.Min(d, c.campaign.candidacy.wakeAt())
 	}
 	return clock.Min(d, c.campaign.campaignAt())
 }

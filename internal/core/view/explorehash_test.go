@@ -163,6 +163,7 @@ func (e *encoder) candidacy(c *candidacy) {
 	}
 	e.ballot(c.ballot).u(uint64(c.base)).bool(c.preparing)
 	e.at(c.began)
+	e.at(c.askAgain)
 	e.at(c.deadline)
 	e.set(c.yes)
 	e.found(c.found)

@@ -43,8 +43,8 @@ func Draw(cfg *Options) Config {
 	s.Reject = s.Reject && r.Chance(40)
 	s.DropPercent, s.DupPercent, s.LatePercent = r.IntN(12), r.IntN(10), r.IntN(10)
 	if s.Nodes > lossyMax {
-		// A candidate asks each voter once, so where a quorum is all that lives, an answer that is
-		// lost or late fails it. Connections, which clusters of this size have, lose none.
+		// Where a quorum of many is all that lives, an answer that is lost or late costs a round.
+		// Connections, which clusters of this size have, lose none.
 		s.DropPercent, s.LatePercent = s.DropPercent*lossyMax/s.Nodes, s.LatePercent*lossyMax/s.Nodes
 	}
 	s.Late = r.Duration(10*time.Millisecond, 4*time.Second)
