@@ -42,11 +42,6 @@ func Draw(cfg *Options) Config {
 	s.DriftBeyond = s.DriftBeyond && r.Chance(10)
 	s.Reject = s.Reject && r.Chance(40)
 	s.DropPercent, s.DupPercent, s.LatePercent = r.IntN(12), r.IntN(10), r.IntN(10)
-	if s.Nodes > lossyMax {
-		// Where a quorum of many is all that lives, an answer that is lost or late costs a round.
-		// Connections, which clusters of this size have, lose none.
-		s.DropPercent, s.LatePercent = s.DropPercent*lossyMax/s.Nodes, s.LatePercent*lossyMax/s.Nodes
-	}
 	s.Late = r.Duration(10*time.Millisecond, 4*time.Second)
 	s.Spike = r.Duration(time.Millisecond, 400*time.Millisecond)
 	s.LatencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.IntN(3)]
@@ -77,9 +72,6 @@ func Draw(cfg *Options) Config {
 	s.drawWeak(virtual.NewRand(cfg.Seed, 54), cfg)
 	return s
 }
-
-// lossyMax is the number of hosts up to which datagrams may be lost, or late, at any rate drawn.
-const lossyMax = 9
 
 // drawEvidence draws how good proofs of death are. A network that rejects gives weak
 // ones, under which every check holds; only a host that rejects in its own name, with
