@@ -17,10 +17,10 @@ import (
 // seedsMax is within how many seeds the bug must fail a run.
 const seedsMax = 2000
 
-// findFailure plays seeds until one fails.
+// findFailure plays seeds until one fails after several faults.
 func findFailure(from uint64) *sim.Result {
 	for n := range uint64(seedsMax) {
-		if r := sim.Run(sim.Config{Seed: from + n, Brief: true}); r.Failure != nil {
+		if r := sim.Run(sim.Config{Seed: from + n, Brief: true}); r.Failure != nil && len(r.Script.Faults) >= 3 {
 			return &r
 		}
 	}
