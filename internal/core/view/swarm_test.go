@@ -162,7 +162,7 @@ func (s *swarm) ask(id gossip.NodeID) {
 // start forms the cluster.
 func (s *swarm) start() {
 	first := s.arrive(0)
-	s.step(first, Form{Generation: 100})
+	s.step(first, Form{Generation: 100, Secret: [2]uint64{s.seed, 1}})
 	for s.names = 1; s.names < s.f.nodes; s.names++ {
 		name := s.names
 		s.at(s.between(0, 300*time.Millisecond), func() { s.arrive(name) })
