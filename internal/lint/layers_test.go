@@ -16,7 +16,7 @@ var layers = []struct {
 	{"internal/wire", []string{"internal/wire"}},
 	{"internal/headers", []string{"internal/wire"}},
 	{"internal/lint/walk/operations", []string{".", "ddata", "sharding"}},
-	{"internal/lint", nil},
+	{"internal/lint", []string{"internal/lint/golist"}},
 	{"internal/judge", nil},
 	{"internal/explore", []string{"internal/core", "internal/explore", "gossip", "sharding/strategy", "internal/clock"}},
 	{"internal/loglimit", nil},

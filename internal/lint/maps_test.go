@@ -3,12 +3,13 @@ package lint
 import (
 	"go/ast"
 	"go/build"
-	"go/importer"
 	"go/token"
 	"go/types"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/lint/golist"
 )
 
 // TestCoresSortMaps finds ranges over maps in cores. Go iterates maps in random
@@ -22,10 +23,14 @@ func TestCoresSortMaps(t *testing.T) {
 			byPkg[f.pkg] = append(byPkg[f.pkg], f)
 		}
 	}
+	listed, err := golist.Load("../..", "", "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var imports types.Importer // one for all packages: it reads each import once
 	for pkg, files := range byPkg {
 		if imports == nil {
-			imports = importer.ForCompiler(files[0].fset, "source", nil)
+			imports = golist.Importer(files[0].fset, listed)
 		}
 		info := check(t, pkg, files, imports)
 		for _, f := range files {

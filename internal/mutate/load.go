@@ -1,20 +1,18 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/peerage-go/peerage/internal/lint/golist"
 )
 
 const (
@@ -35,54 +33,15 @@ type pkg struct {
 	sites   []*site
 }
 
-type listed struct {
-	ImportPath, Dir, Export string
-	GoFiles, Imports        []string
-	TestGoFiles             []string
-	XTestGoFiles            []string
-	DepOnly                 bool
-}
-
-// goList returns the packages of the patterns with all that they import.
-func goList(root string, patterns ...string) ([]listed, error) {
-	args := []string{"list", "-export", "-deps", "-tags", tags, "-json=ImportPath,Dir,Export,GoFiles,Imports,TestGoFiles,XTestGoFiles,DepOnly"}
-	cmd := exec.Command("go", append(args, patterns...)...)
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
-	var all []listed
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var l listed
-		switch err := dec.Decode(&l); {
-		case errors.Is(err, io.EOF):
-			return all, nil
-		case err != nil:
-			return nil, err
-		}
-		all = append(all, l)
-	}
-}
-
 // loadPackages finds the sites of all packages that match the patterns. Sites are numbered
 // from 1.
 func loadPackages(root string, patterns []string) ([]*pkg, error) {
-	all, err := goList(root, patterns...)
+	all, err := golist.Load(root, tags, patterns...)
 	if err != nil {
 		return nil, err
 	}
-	exports := map[string]string{}
-	for _, l := range all {
-		exports[l.ImportPath] = l.Export
-	}
 	fset := token.NewFileSet()
-	imp := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		if exports[path] == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(exports[path])
-	})
+	imp := golist.Importer(fset, all)
 	last := 0
 	next := func() int { last++; return last }
 	var found []*pkg
@@ -99,7 +58,7 @@ func loadPackages(root string, patterns []string) ([]*pkg, error) {
 	return found, nil
 }
 
-func loadPackage(root string, l listed, fset *token.FileSet, imp types.Importer, next func() int) (*pkg, error) {
+func loadPackage(root string, l golist.Package, fset *token.FileSet, imp types.Importer, next func() int) (*pkg, error) {
 	dir, err := filepath.Rel(root, l.Dir)
 	if err != nil {
 		return nil, err

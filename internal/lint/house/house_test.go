@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/lint/golist"
 )
 
 // TestTheHouse compares the module with its bounds, as the command does.
@@ -139,7 +141,7 @@ func TestFilesUnderBuildTagsCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &module{fset: token.NewFileSet()}
-	p, err := m.checkTypes(listedPackage{ImportPath: modulePath + "/a", Dir: dir, GoFiles: []string{"a.go"},
+	p, err := m.checkTypes(golist.Package{ImportPath: modulePath + "/a", Dir: dir, GoFiles: []string{"a.go"},
 		IgnoredGoFiles: []string{"a_plan9.go", "race.go", "a_plan9_test.go"}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/peerage-go/peerage/internal/lint/golist"
 )
 
 const modulePath = "github.com/peerage-go/peerage"
@@ -61,20 +58,11 @@ func loadModule(root string) (*module, error) {
 	if err := m.walk(); err != nil {
 		return nil, err
 	}
-	listed, err := goList(root)
+	listed, err := golist.Load(root, "", "./...")
 	if err != nil {
 		return nil, err
 	}
-	exports := map[string]string{}
-	for _, l := range listed {
-		exports[l.ImportPath] = l.Export
-	}
-	imp := importer.ForCompiler(m.fset, "gc", func(path string) (io.ReadCloser, error) {
-		if exports[path] == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(exports[path])
-	})
+	imp := golist.Importer(m.fset, listed)
 	for _, l := range listed {
 		if l.ImportPath != modulePath && !strings.HasPrefix(l.ImportPath, modulePath+"/") {
 			continue
@@ -121,35 +109,8 @@ func (m *module) walk() error {
 	})
 }
 
-type listedPackage struct {
-	ImportPath, Dir, Export string
-	GoFiles, IgnoredGoFiles []string
-}
-
-func goList(root string) ([]listedPackage, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,IgnoredGoFiles", "./...")
-	cmd.Dir = root
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w\n%s", err, stderr.String())
-	}
-	var all []listedPackage
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var l listedPackage
-		switch err := dec.Decode(&l); {
-		case errors.Is(err, io.EOF):
-			return all, nil
-		case err != nil:
-			return nil, err
-		}
-		all = append(all, l)
-	}
-}
-
 // checkTypes parses a package and resolves its names.
-func (m *module) checkTypes(l listedPackage, imp types.Importer) (*pack, error) {
+func (m *module) checkTypes(l golist.Package, imp types.Importer) (*pack, error) {
 	p := &pack{dir: strings.TrimPrefix(strings.TrimPrefix(l.ImportPath, modulePath), "/")}
 	if p.dir == "" {
 		p.dir = "."
