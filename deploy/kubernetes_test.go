@@ -14,14 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/internal/leakcheck"
 	"github.com/peerage-go/peerage/peeragetest"
 	"github.com/peerage-go/peerage/sharding"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leakcheck.Run(m)) }
 
 // pods is a cluster whose nodes find each other as the pods of the manifests do.
 type pods = peeragetest.Cluster[*pod]

@@ -4,19 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/internal/leakcheck"
 	"github.com/peerage-go/peerage/peeragetest"
 	"github.com/peerage-go/peerage/sharding"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leakcheck.Run(m)) }
 
 // startHanging returns the start of a service whose handlers wait for release and ignore
 // their Context.

@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/leakcheck"
 )
 
 // The process tier: the test binary starts itself as node processes, in network
@@ -28,14 +27,13 @@ import (
 // nodeEnv carries a nodeSpec: a process that finds it set is a node process, not a test.
 const nodeEnv = "PEERAGE_TEST_NODE"
 
-// TestMain looks for goroutines that a closed node left behind. memberlist's last
-// probe may outlive it a little; goleak waits.
+// TestMain looks for goroutines that a closed node left behind.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(nodeEnv); spec != "" {
 		runNode(spec)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leakcheck.Run(m))
 }
 
 // nodeSpec describes a node process.

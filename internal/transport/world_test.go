@@ -11,10 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/leakcheck"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) {
 		echoMain(mode)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leakcheck.Run(m))
 }
 
 // world is where a conformance test runs: on sockets, or in memory and in a
