@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // TestWarningsAreExplained checks that docs/OPERATIONS.md has a row for each line that the
@@ -27,6 +30,31 @@ func TestWarningsAreExplained(t *testing.T) {
 	}
 	if found < 40 {
 		t.Errorf("only %d warnings found: the search is broken", found)
+	}
+}
+
+// TestCausesOfRemovalsAreExplained checks that docs/OPERATIONS.md has a row for each cause and
+// each proof with which the log reports a removed member, and no others.
+func TestCausesOfRemovalsAreExplained(t *testing.T) {
+	want := map[string]bool{}
+	for c := gossip.Cause(0); !strings.HasPrefix(c.String(), "cause("); c++ {
+		want[c.String()] = true
+	}
+	delete(want, gossip.CauseLeft.String()) // is logged as left, not as removed
+	delete(want, gossip.CauseDead.String()) // is logged with its proof
+	for k := membership.EvidenceGoodbye; k.String() != membership.EvidenceKind(255).String(); k++ {
+		want[gossip.CauseDead.String()+": "+k.String()] = true
+	}
+	_, section, _ := strings.Cut(pages(t)["docs/OPERATIONS.md"], "\n## Why a member was removed\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(section, -1) {
+		if !want[row[1]] {
+			t.Errorf("docs/OPERATIONS.md explains the cause %q, which does not exist", row[1])
+		}
+		delete(want, row[1])
+	}
+	for cause := range want { // order-free: each is reported
+		t.Errorf("docs/OPERATIONS.md does not explain the cause %q", cause)
 	}
 }
 
