@@ -1,7 +1,7 @@
 // Command seats sells seats of concerts over HTTP, on several processes with TLS between
 // them. docs/GUIDE.md builds it up.
 //
-//	peerage certs --dir d
+//	go run ./cmd/peerage certs --dir d --nodes a,b,c
 //	go run ./examples/seats --certs d --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
 package main
 
@@ -51,6 +51,7 @@ func runService(cfg peerage.Config, certs, web string) error {
 	server := &http.Server{Addr: web, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+	slog.Info("serving", "api", "http://"+web+"/concerts/", "dashboard", "http://"+web+"/dashboard/")
 	select {
 	case err = <-failed:
 	case <-ctx.Done():

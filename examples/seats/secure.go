@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,9 @@ import (
 // secureConfig sets the certificate of the node, and the keys of memberlist's datagrams, from
 // the files of `peerage certs`.
 func secureConfig(cfg *peerage.Config, dir string) error {
+	if dir == "" {
+		return errors.New("-certs is not set: `peerage certs --dir d --nodes a,b,c` makes a directory for it")
+	}
 	cfg.CertificateFiles = &peerage.CertificateFiles{
 		Cert: filepath.Join(dir, cfg.Name+".pem"),
 		Key:  filepath.Join(dir, cfg.Name+".key"),

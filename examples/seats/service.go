@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/dashboard"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -24,6 +25,7 @@ func startService(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /concerts/{concert}", answerWith(region))
 	mux.HandleFunc("PUT /concerts/{concert}/{seat}/{guest}", answerWith(region))
+	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", dashboard.Handler(node, dashboard.Options{})))
 	mux.Handle("/", node.Handler()) // /readyz, /status and /where, among others
 	return node, mux, node.Start(ctx)
 }
