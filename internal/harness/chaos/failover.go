@@ -36,7 +36,7 @@ type Phase struct {
 // handler; until the first caller has its answer.
 var phaseNames = [...]string{"detect", "decide", "allocate", "activate", "first answer"}
 
-// moment indexes what one failover of one counter passes through.
+// moments are the ends of the parts of one failover of one counter, in the order of phaseNames.
 type moments [len(phaseNames)]clock.Instant
 
 // failovers fills the parts of the failovers of all kills.
@@ -68,6 +68,9 @@ func (r *Report) failovers(c *campaign, records []history.Record) {
 	}
 	slices.Sort(kinds)
 	for _, k := range kinds {
+		if len(times[k][len(phaseNames)]) == 0 {
+			continue // the host of a counter is not on record, as for a service
+		}
 		f := Failover{
 			Kind: k, Rounds: len(rounds[k]), Total: harness.HistogramOf(times[k][len(phaseNames)]).Quantiles(),
 			P50Interval: harness.QuantileInterval(rounds[k], 50), P99Interval: harness.QuantileInterval(rounds[k], 99),
@@ -106,11 +109,24 @@ func failoversIn(records []history.Record, killed []uint64, in history.Span) []m
 	for entity, m := range inKeyOrder(passed) {
 		h := host[entity]
 		m[0], m[1] = detected[h], decided[h]
-		if slices.Contains(killed, h) && !slices.Contains(m[:], 0) && slices.IsSorted(m[:]) {
+		if slices.Contains(killed, h) && m[len(m)-1] != 0 {
+			m.sortParts()
 			out = append(out, *m)
 		}
 	}
 	return out
+}
+
+// sortParts moves each moment that is missing, or lies behind the one that follows it, to the
+// latter. Different goroutines of a node record them: a new home may make the instance before
+// its record of the view is written. A missing evidence is older than the kill, as in a cluster
+// that has just lost packets.
+func (m *moments) sortParts() {
+	for i := len(m) - 2; i >= 0; i-- {
+		if m[i] == 0 || m[i+1].Before(m[i]) {
+			m[i] = m[i+1]
+		}
+	}
 }
 
 func first[K comparable](m map[K]clock.Instant, k K, at clock.Instant) {

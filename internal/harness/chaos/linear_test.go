@@ -79,6 +79,29 @@ func TestFailoversAreDividedIntoParts(t *testing.T) {
 	}
 }
 
+// A counter whose moments are recorded late, or not at all, is part of the figures: its first
+// answer is known.
+func TestNoFailoverIsLeftOut(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	at := func(op history.Op, about uint64, when clock.Instant) history.Record {
+		return history.Record{Op: op, Node: 2, Sender: about, Start: when * ms}
+	}
+	suspected, excluded := at(history.Suspected, 1, 120), at(history.Excluded, 1, 126)
+	for name, tc := range map[string]struct {
+		marks []history.Record
+		want  moments
+	}{
+		"the evidence is older than the kill":          {[]history.Record{excluded}, moments{126 * ms, 126 * ms, 130 * ms, 132 * ms, 140 * ms}},
+		"the view is on record after the new instance": {[]history.Record{suspected, at(history.Excluded, 1, 131)}, moments{120 * ms, 130 * ms, 130 * ms, 132 * ms, 140 * ms}},
+		"neither is on record":                         {nil, moments{130 * ms, 130 * ms, 130 * ms, 132 * ms, 140 * ms}},
+	} {
+		records := append([]history.Record{ran(1, 1, 2*ms, 3*ms), at(history.Created, 0, 130), at(history.HandlerStarted, 0, 132), saw(1, 105*ms, 140*ms)}, tc.marks...)
+		if got := failoversIn(records, []uint64{1}, history.Span{From: 100 * ms, To: 1000 * ms}); len(got) != 1 || got[0] != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // Six kills of one process have an interval, in which a single slow failover shows; four have
 // none.
 func TestFailoversHaveIntervals(t *testing.T) {
