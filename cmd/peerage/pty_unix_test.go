@@ -36,6 +36,10 @@ func (e *emulator) write(text string) {
 				e.row = max(0, e.row-n)
 			case "J":
 				e.lines = e.lines[:min(e.row, len(e.lines))]
+			case "K":
+				if e.row < len(e.lines) {
+					e.lines[e.row] = ""
+				}
 			}
 			continue
 		}

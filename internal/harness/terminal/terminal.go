@@ -93,10 +93,9 @@ func (s *Screen) Print(indent int, text string) {
 	defer s.mu.Unlock()
 	var b strings.Builder
 	picture := s.drawn
-	s.erase(&b)
+	s.rewind(&b)
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		b.WriteString(s.wrap(indent, line))
-		b.WriteByte('\n')
+		s.writeLines(&b, s.wrap(indent, line))
 	}
 	s.put(&b, picture)
 	s.write(&b)
@@ -125,7 +124,7 @@ func (s *Screen) Draw(lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
-	s.erase(&b)
+	s.rewind(&b)
 	s.put(&b, lines)
 	s.write(&b)
 }
@@ -141,22 +140,36 @@ func (s *Screen) put(b *strings.Builder, lines []string) {
 	for _, line := range lines {
 		line = ansi.Truncate(line, max(width-1, 1), "")
 		s.drawn = append(s.drawn, line)
-		b.WriteString(line)
-		b.WriteByte('\n')
+		s.writeLines(b, line)
+	}
+	if s.live {
+		b.WriteString(ansi.EraseScreenBelow)
 	}
 }
 
-// erase removes the picture. A terminal that was made narrower since has wrapped its lines,
-// so they count by the present width.
-func (s *Screen) erase(b *strings.Builder) {
+// writeLines writes lines over those of an earlier picture, and ends the last of them. Each line
+// is cleared before its text: behind a text of the full width, the last column would be cleared.
+func (s *Screen) writeLines(b *strings.Builder, lines string) {
+	for line := range strings.SplitSeq(lines, "\n") {
+		if s.live {
+			b.WriteString(ansi.EraseLineRight)
+		}
+		b.WriteString(line + "\n")
+	}
+}
+
+// rewind moves the cursor to the begin of the picture, which what follows overwrites. It erases
+// nothing: terminals keep a screen that is erased from its first line on in their history, and
+// would do so with each picture. A terminal that was made narrower since has wrapped the lines of
+// the picture, so they count by the present width.
+func (s *Screen) rewind(b *strings.Builder) {
 	width, height := s.size()
 	up := 0
 	for _, line := range s.drawn {
 		up += max(1, (ansi.StringWidth(line)+width-1)/width)
 	}
 	if up = min(up, height-1); up > 0 {
-		b.WriteString(ansi.CursorUp(up))
-		b.WriteString("\r" + ansi.EraseScreenBelow)
+		b.WriteString(ansi.CursorUp(up) + "\r")
 	}
 	s.drawn = nil
 }

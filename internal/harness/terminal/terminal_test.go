@@ -45,14 +45,31 @@ func TestThePictureIsErasedWhole(t *testing.T) {
 	s.Draw([]string{strings.Repeat("a", 70), "b"})
 	out.Reset()
 	s.Print(0, "killed a")
-	if got := out.String(); !strings.Contains(got, "\x1b[2A\r\x1b[J") || !strings.HasSuffix(visible(got), "killed a\n"+strings.Repeat("a", 70)+"\nb\n") {
+	if got := out.String(); !strings.Contains(got, "\x1b[2A\r\x1b[Kkilled a\n") || !strings.HasSuffix(got, "\x1b[J"+endFrame) || !strings.HasSuffix(visible(got), "killed a\n"+strings.Repeat("a", 70)+"\nb\n") {
 		t.Errorf("%q", got)
 	}
 	width = 40
 	out.Reset()
 	s.Draw([]string{"c"})
-	if got := out.String(); !strings.Contains(got, "\x1b[3A\r\x1b[J") {
+	if got := out.String(); !strings.Contains(got, "\x1b[3A\r\x1b[Kc\n\x1b[J") {
 		t.Errorf("at half the width, 2 lines are 3: %q", got)
+	}
+}
+
+// A screen that is erased from its first line goes into the history of the terminal. So a picture
+// is written over the former one, and only what is left below is erased.
+func TestPicturesDoNotFillTheHistory(t *testing.T) {
+	var out bytes.Buffer
+	width, height := 40, 4
+	s := screenOf(&out, &width, &height)
+	for range 3 {
+		s.Draw([]string{"one", "two", "three"})
+	}
+	s.Print(0, "killed a")
+	for frame := range strings.SplitSeq(out.String(), beginFrame) {
+		if i := strings.Index(frame, "\x1b[J"); i >= 0 && !strings.HasSuffix(frame[:i], "\n") {
+			t.Errorf("the screen is erased where the picture begins: %q", frame)
+		}
 	}
 }
 
@@ -95,7 +112,7 @@ func TestSilenceIsBroken(t *testing.T) {
 
 // visible removes what moves the cursor and paints.
 func visible(text string) string {
-	for _, code := range []string{beginFrame, endFrame, "\r", "\x1b[J", string(Red), noColour} {
+	for _, code := range []string{beginFrame, endFrame, "\r", "\x1b[J", "\x1b[K", string(Red), noColour} {
 		text = strings.ReplaceAll(text, code, "")
 	}
 	for _, n := range []string{"1", "2", "3"} {
