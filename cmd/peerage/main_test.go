@@ -37,7 +37,7 @@ func TestDemoOnRealProcesses(t *testing.T) {
 			if code != exitOK {
 				t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 			}
-			for _, want := range []string{"PASS", "no counter ever lived twice", "Counters that lived twice      0, in ", "16 of 16 counters", "counters answered again", "Akka and Pekko", "demo", "watch it in a browser: http://127.0.0.1:"} {
+			for _, want := range []string{"PASS", "no counter ever lived twice", "Counters living twice  0, in ", "16 of 16 counters", "counters answered again", "Akka and Pekko", "demo", "watch it in a browser: http://127.0.0.1:"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("the verdict does not say %q:\n%s", want, out.String())
 				}

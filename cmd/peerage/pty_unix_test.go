@@ -101,7 +101,11 @@ func TestTheDemoFitsTheTerminal(t *testing.T) {
 			if n := strings.Count(shown, "  node  state "); n != 1 {
 				t.Errorf("the table stands there %d times:\n%s", n, shown)
 			}
-			for _, want := range []string{"ask 16 counters", "are one cluster", "killed processes", "PASS in ", "pekko.apache.org", "Next\n", "--report out.html"} {
+			_, verdict, _ := strings.Cut(shown, "PASS in ")
+			if n := strings.Count(verdict, "\n") + 1; n >= int(size.Rows) { // the prompt has the last line
+				t.Errorf("the verdict has %d lines: its begin is no longer to be seen\n%s", n, shown)
+			}
+			for _, want := range []string{"ask 16 counters", "are one cluster", "killed processes", "PASS in ", "Akka and Pekko", "Next\n", "--report out.html"} {
 				if !strings.Contains(shown, want) {
 					t.Errorf("%q is not to be read:\n%s", want, shown)
 				}

@@ -55,7 +55,11 @@ func (c *cluster) playStory(ctx context.Context, show *show) ([]kill, error) {
 	}
 	show.event("%s processes are one cluster; %s leads it", inWords(c.cfg.Nodes), c.nodes[0].Name)
 	last, _ := c.nodes[c.cfg.Nodes-1].Snapshot()
-	show.event("watch it in a browser: %s", dashboardOf(last))
+	stays := " (--open keeps it up)"
+	if c.cfg.Open {
+		stays = ""
+	}
+	show.event("watch it in a browser: %s%s", dashboardOf(last), stays)
 	if err := show.waitFor(ctx, "killing "+strings.Join(c.victims(c.cfg.Nodes), ", "), c.cfg.WarmUp); err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (s *show) introduce() {
 	cfg := &s.cluster.cfg
 	asks := float64(cfg.Counters) / cfg.Every.Seconds()
 	s.screen.Print(0, s.screen.Fold(s.screen.Paint(terminal.Bold, "Peerage demo")+fmt.Sprintf(": %s processes ask %s counters %s times a second. A counter lives in one process, and moves when that dies. Kill -9 will end %s of the %s.",
-		inWords(cfg.Nodes), humanize.Comma(int64(cfg.Counters)), humanize.Comma(int64(asks)), inWords(cfg.Nodes-1), inWords(cfg.Nodes)))+"\n ")
+		inWords(cfg.Nodes), humanize.Comma(int64(cfg.Counters)), humanize.Comma(int64(asks)), inWords(cfg.Nodes-1), inWords(cfg.Nodes)))+"\n\n")
 }
 
 // event writes a line that stays.
@@ -131,7 +131,7 @@ func (s *show) draw() {
 		s.event("%s", plain(rows))
 		return
 	}
-	s.screen.Draw(append(s.table(rows), s.outlook()...))
+	s.screen.Draw(append(s.table(rows, s.screen.Width()), s.outlook()...))
 }
 
 // outlook returns the lines below the table.
@@ -145,20 +145,32 @@ func (s *show) outlook() []string {
 	return []string{"", fmt.Sprintf("    next  %s in %.1f s", s.next, max(0, time.Until(s.nextAt).Seconds()))}
 }
 
-// table returns the header and a line for each row, of at most 58 columns.
-func (s *show) table(rows []row) []string {
-	lines := []string{"", s.screen.Paint(terminal.Dim, "  node  state    shards  entities  asks/s")}
+// narrowWidth is the width below which the table leaves out the entities.
+const narrowWidth = 44
+
+// table returns the header and a line for each row, of at most 58 columns. On a narrow terminal
+// these are 48, of which all but the bar are in the first 32.
+func (s *show) table(rows []row, width int) []string {
+	narrow := width < narrowWidth
+	line := func(name, state, shards, entities, rate string) string {
+		if narrow {
+			return fmt.Sprintf("  %-4s  %s  %6s  %6s", name, state, shards, rate)
+		}
+		return fmt.Sprintf("  %-4s  %s  %6s  %8s  %6s", name, state, shards, entities, rate)
+	}
+	lines := []string{"", s.screen.Paint(terminal.Dim, line("node", "state  ", "shards", "entities", "asks/s"))}
 	for _, r := range rows {
 		colour := terminal.Green
 		switch r.state {
 		case stateKilled:
-			lines = append(lines, fmt.Sprintf("  %-4s  %s  %6s  %8s  %6s", r.name, s.screen.Paint(terminal.Red, fmt.Sprintf("%-7s", r.state)), "-", "-", "-"))
+			lines = append(lines, line(r.name, s.screen.Paint(terminal.Red, fmt.Sprintf("%-7s", r.state)), "-", "-", "-"))
 			continue
 		case stateJoining, statePaused:
 			colour = terminal.Yellow
 		}
-		lines = append(lines, fmt.Sprintf("  %-4s  %s  %6s  %8s  %6s  %s", r.name, s.screen.Paint(colour, fmt.Sprintf("%-7s", r.state)),
-			humanize.Comma(int64(r.shards)), humanize.Comma(int64(r.entities)), humanize.Comma(int64(r.rate)), s.screen.Paint(terminal.Cyan, bar(r.shards, s.shards))))
+		state := s.screen.Paint(colour, fmt.Sprintf("%-7s", r.state))
+		lines = append(lines, line(r.name, state, humanize.Comma(int64(r.shards)), humanize.Comma(int64(r.entities)), humanize.Comma(int64(r.rate)))+
+			"  "+s.screen.Paint(terminal.Cyan, bar(r.shards, s.shards)))
 	}
 	return lines
 }

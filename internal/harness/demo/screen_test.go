@@ -22,7 +22,7 @@ var rowsOfADemo = []row{
 
 func TestTheTableFitsIntoSixtyColumns(t *testing.T) {
 	s := &show{screen: terminal.New(io.Discard), shards: 4096}
-	lines := s.table(rowsOfADemo)
+	lines := s.table(rowsOfADemo, 60)
 	if len(lines) != len(rowsOfADemo)+2 {
 		t.Fatalf("%d rows are %d lines", len(rowsOfADemo), len(lines))
 	}
@@ -34,6 +34,16 @@ func TestTheTableFitsIntoSixtyColumns(t *testing.T) {
 	header, got := strings.Fields(lines[1]), strings.Join(strings.Fields(lines[6]), " ")
 	if want := "e up 16 5 99 █"; got != want || strings.Join(header, " ") != "node state shards entities asks/s" {
 		t.Errorf("below %v stands %s, want %s", header, got, want)
+	}
+}
+
+// On a terminal of 40 columns no figure is cut off: 9 asks/s must not be the begin of 912.
+func TestANarrowTableHasWholeFigures(t *testing.T) {
+	s := &show{screen: terminal.New(io.Discard), shards: 4096}
+	for i, line := range s.table(rowsOfADemo, 40)[1:] {
+		if figures := strings.TrimRight(line, " █"); utf8.RuneCountInString(figures) > 34 || len(strings.Fields(figures)) != 4 {
+			t.Errorf("line %d is %q", i, line)
+		}
 	}
 }
 
