@@ -95,10 +95,10 @@ func loadPackage(root string, l golist.Package, fset *token.FileSet, imp types.I
 	return p, nil
 }
 
-// dependents returns the packages of ours that have tests and that import one of the packages,
-// or whose tests do, directly or not. Those below simulator come last.
-func dependents(root string, of *pkg) ([]string, error) {
-	cmd := exec.Command("go", "list", "-test", "-tags", tags, "-f", "{{if .ForTest}}{{.ForTest}} {{join .Deps \" \"}}{{end}}", "./internal/core/...", "./internal/sim/...")
+// dependents returns the packages that match the patterns, have tests, and import a package
+// directly or not, or whose tests do. Those of the simulator come last.
+func dependents(root string, of *pkg, patterns []string) ([]string, error) {
+	cmd := exec.Command("go", append([]string{"list", "-test", "-tags", tags, "-f", "{{if .ForTest}}{{.ForTest}} {{join .Deps \" \"}}{{end}}"}, patterns...)...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -6,11 +6,14 @@
 //	go run ./internal/mutate -n 60 -seed 7                   # 60 mutants of all cores
 //	go run ./internal/mutate -n 0 ./internal/core/region     # all mutants of one package
 //	go run ./internal/mutate -only 'core.go Core.Step' -v    # those whose description has this
+//	go run ./internal/mutate -own -short -seed $COMMIT       # only quick tests of the own package
+//	go run ./internal/mutate -again FILE                     # those that survived in an earlier output
 //	go run ./internal/mutate -list                           # describe, and play none
 //
 // A mutant is killed if a test fails with it, and a test that has no end with it has failed.
 // First come the tests of its own package that reach it, then, for those that survive, all tests
-// of the cores and of the simulator that use its package. equivalent.txt lists mutants that no
+// of the cores and of the simulator that use its package, or of the packages of -users. With
+// -own, only the tests of its own package count. equivalent.txt lists mutants that no
 // test can notice, each with the reason; they are left out. The command exits with 1 if less
 // than -min per cent of the others are killed.
 package main
@@ -18,12 +21,15 @@ package main
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -31,18 +37,26 @@ import (
 func main() {
 	var o options
 	flag.IntVar(&o.n, "n", 60, "how many mutants to draw; 0 plays all")
-	flag.Uint64Var(&o.seed, "seed", 1, "seed of the draw")
+	seed := flag.String("seed", "1", "seed of the draw: a number, or any text, such as the hash of a commit")
 	flag.StringVar(&o.only, "only", "", "draw only mutants whose description contains this")
+	again := flag.String("again", "", "play only the mutants that this output of the command names as not noticed")
 	flag.BoolVar(&o.list, "list", false, "print the mutants, and play none")
 	flag.BoolVar(&o.verbose, "v", false, "print killed mutants, too")
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "how many test processes run at a time")
+	flag.BoolVar(&o.own, "own", false, "run only the tests of the mutant's own package")
+	flag.BoolVar(&o.short, "short", false, "run the tests with -short")
+	flag.StringVar(&o.users, "users", "./internal/core/... ./internal/sim/...", "packages whose tests play what survives its own package, if they use it")
 	flag.Float64Var(&o.min, "min", 95, "per cent that must be killed")
 	flag.Parse()
-	o.patterns = flag.Args()
+	o.seed, o.patterns = seedOf(*seed), flag.Args()
 	if len(o.patterns) == 0 {
 		o.patterns = []string{"./internal/core/..."}
 	}
 	root, err := filepath.Abs(".")
+	if err == nil && *again != "" {
+		o.n = 0
+		o.again, err = readSurvivors(*again)
+	}
 	if err == nil {
 		err = runCommand(os.Stdout, root, o)
 	}
@@ -56,10 +70,23 @@ type options struct {
 	n             int
 	seed          uint64
 	only          string
+	again         map[string]bool // nil for all
 	list, verbose bool
+	own, short    bool
+	users         string
 	jobs          int
 	min           float64
 	patterns      []string
+}
+
+// seedOf returns the seed that a text stands for: a number itself, any other text by its hash.
+func seedOf(text string) uint64 {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n
+	}
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 func runCommand(out io.Writer, root string, o options) error {
@@ -86,7 +113,7 @@ func runCommand(out io.Writer, root string, o options) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	pl, err := newPlayer(root, tmp, packages, o.jobs)
+	pl, err := newPlayer(root, tmp, packages, o)
 	if err != nil {
 		return err
 	}
@@ -102,7 +129,7 @@ func drawMutants(packages []*pkg, equivalent equivalents, o options) []*site {
 	var all []*site
 	for _, p := range packages {
 		for _, m := range p.sites {
-			if equivalent[m.siteKey()] == "" && strings.Contains(m.siteKey(), o.only) {
+			if equivalent[m.siteKey()] == "" && strings.Contains(m.siteKey(), o.only) && (o.again == nil || o.again[m.siteKey()]) {
 				all = append(all, m)
 			}
 		}
@@ -114,6 +141,18 @@ func drawMutants(packages []*pkg, equivalent equivalents, o options) []*site {
 		slices.SortFunc(all, func(a, b *site) int { return a.id - b.id })
 	}
 	return all
+}
+
+var survivorLine = regexp.MustCompile(`(?m)^(?:survives|is not reached) +(.*) \(line \d+\)$`)
+
+// readSurvivors returns the keys of the mutants that an output of this command names as not noticed.
+func readSurvivors(path string) (map[string]bool, error) {
+	b, err := os.ReadFile(path)
+	keys := map[string]bool{}
+	for _, found := range survivorLine.FindAllSubmatch(b, -1) {
+		keys[string(found[1])] = true
+	}
+	return keys, err
 }
 
 // tally counts what became of the mutants.
@@ -175,9 +214,12 @@ func (t *tally) playPackage(out io.Writer, pl *player, p *pkg, own []*site, o op
 
 // playDependents plays what has survived the tests of its own package with those of others.
 func (t *tally) playDependents(out io.Writer, pl *player, p *pkg, survivors []*site, o options) error {
-	users, err := dependents(pl.root, p)
-	if err != nil {
-		return err
+	var users []string
+	if !o.own {
+		var err error
+		if users, err = dependents(pl.root, p, strings.Fields(o.users)); err != nil {
+			return err
+		}
 	}
 	var suites []*suite
 	for _, path := range users {

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,13 +95,13 @@ func TestEqualChangesOfAFunctionHaveNumbers(t *testing.T) {
 func TestEquivalentMutantsAreLeftOutAndMustExist(t *testing.T) {
 	sites, _ := scan(t, source)
 	p := &pkg{dir: "a", sites: sites}
-	path := filepath.Join(t.TempDir(), "equivalent.txt")
+	file := filepath.Join(t.TempDir(), "equivalent.txt")
 	read := func(text string) equivalents {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e, err := readEquivalent(path)
+		e, err := readEquivalent(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,10 +117,10 @@ func TestEquivalentMutantsAreLeftOutAndMustExist(t *testing.T) {
 	if err := read("a/a.go counter.add: drop: c.gone() | it is gone\n").check([]*pkg{p}); err == nil {
 		t.Error("an entry that matches nothing is accepted")
 	}
-	if err := os.WriteFile(path, []byte("a/a.go counter.add: drop: c.seen()\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("a/a.go counter.add: drop: c.seen()\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readEquivalent(path); err == nil {
+	if _, err := readEquivalent(file); err == nil {
 		t.Error("an entry without a reason is accepted")
 	}
 }
@@ -138,6 +139,78 @@ func TestADrawDependsOnItsSeedAlone(t *testing.T) {
 	}
 	if slices.Equal(keys(1), keys(2)) {
 		t.Error("two seeds draw the same")
+	}
+}
+
+// Entries of equivalent.txt whose sources have changed would leave mutants of other sources in.
+func TestEquivalentMutantsAreInTheSources(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := readEquivalent("equivalent.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for key := range e {
+		file, _, _ := strings.Cut(key, " ")
+		if dir := "./" + path.Dir(file); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	packages, err := loadPackages(root, dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.check(packages); err != nil {
+		t.Error(err)
+	}
+}
+
+// Seeds are numbers, or texts such as the hash of a commit.
+func TestSeedsAreNumbersOrTexts(t *testing.T) {
+	if n := seedOf("7"); n != 7 {
+		t.Errorf("7 is %d", n)
+	}
+	if a, b := seedOf("8a205994"), seedOf("03ae4323"); a == b || a != seedOf("8a205994") {
+		t.Errorf("two commits have the seeds %d and %d", a, b)
+	}
+}
+
+// What survived can be played again, from the output of the command.
+func TestSurvivorsArePlayedAgain(t *testing.T) {
+	sites, _ := scan(t, source)
+	out := filepath.Join(t.TempDir(), "out")
+	text := "a: 3 mutants\nkilled         a/a.go counter.add: drop: c.n++ (line 17): TestA\n" +
+		"survives       a/a.go counter.add: drop: c.seen() (line 14)\nis not reached a/a.go counter.add: negate: c.n > 5 (line 19)\n\na    3 mutants,     1 killed,  33.3 %\n"
+	if err := os.WriteFile(out, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := readSurvivors(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range drawMutants([]*pkg{{dir: "a", sites: sites}}, nil, options{again: again}) {
+		got = append(got, m.op+": "+m.text)
+	}
+	slices.Sort(got)
+	if want := []string{"drop: c.seen()", "negate: c.n > 5"}; !slices.Equal(got, want) {
+		t.Errorf("plays %q, want %q", got, want)
+	}
+}
+
+// What compares the state of a core with its invariants is no rule that tests could notice.
+func TestCheckersHaveNoMutants(t *testing.T) {
+	sites, _ := scan(t, "package a\n\ntype core struct{ n int }\n\nfunc (c *core) Check() bool { return c.n > 0 }\n\nfunc (c *core) checkShard(s int) bool { return c.n > s }\n\nfunc Check(n int) bool { return n > 0 }\n")
+	for _, s := range sites {
+		if s.fn != "Check" {
+			t.Errorf("%s", s.siteKey())
+		}
+	}
+	if len(sites) != 2 {
+		t.Errorf("%d sites", len(sites))
 	}
 }
 

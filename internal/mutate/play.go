@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/mutate/switches"
@@ -23,34 +25,54 @@ import (
 // memoryLimit bounds a test process, in KiB: a mutant may allocate without an end.
 const memoryLimit = 8 << 20
 
-// soon is how long the first tests of a mutant take together.
+// soon is how much processor time the first tests of a mutant take together.
 const soon = time.Second
+
+// A test process with a mutant may use cpuBase of processor time, and ten times what its tests
+// use without. So a mutant that never ends is found also on a machine that is busy with other
+// work. A process that waits for something that never happens is ended after wallBase, and ten
+// times what its tests take without a mutant.
+const (
+	cpuBase  = 3 * time.Second
+	wallBase = time.Minute
+)
+
+// noFailFile keeps tests with package rapid from writing files when they fail, as they do with
+// most mutants. Other tests do not accept it.
+const noFailFile = "-rapid.nofailfile"
 
 // suite is the compiled tests of one package.
 type suite struct {
 	path, dir, binary string
+	flags             []string // of all its runs
 	tests             []*testCase
 }
 
 // testCase is one test function.
 type testCase struct {
 	name    string
-	took    time.Duration
+	took    cost
 	reaches map[int]bool
 }
+
+// cost is the time that tests take without a mutant.
+type cost struct{ cpu, wall time.Duration }
+
+func (c *cost) add(d cost) { c.cpu, c.wall = c.cpu+d.cpu, c.wall+d.wall }
 
 // player compiles and runs the tests.
 type player struct {
 	root, tmp string
 	overlay   string
 	jobs      int
+	short     bool
 
 	mu     sync.Mutex
 	suites map[string]*suite
 }
 
 // newPlayer writes the rewritten sources into tmp.
-func newPlayer(root, tmp string, packages []*pkg, jobs int) (*player, error) {
+func newPlayer(root, tmp string, packages []*pkg, o options) (*player, error) {
 	replace := map[string]string{}
 	for _, p := range packages {
 		for at, text := range p.sources {
@@ -66,7 +88,7 @@ func newPlayer(root, tmp string, packages []*pkg, jobs int) (*player, error) {
 		return nil, err
 	}
 	overlay := filepath.Join(tmp, "overlay.json")
-	return &player{root: root, tmp: tmp, overlay: overlay, jobs: jobs, suites: map[string]*suite{}}, os.WriteFile(overlay, b, 0o600)
+	return &player{root: root, tmp: tmp, overlay: overlay, jobs: o.jobs, short: o.short, suites: map[string]*suite{}}, os.WriteFile(overlay, b, 0o600)
 }
 
 // suiteOf compiles the tests of a package, once. It returns nil if the package has none.
@@ -85,6 +107,8 @@ func (pl *player) suiteOf(path string) (*suite, error) {
 	}
 	if _, err := os.Stat(s.binary); err != nil {
 		s = nil
+	} else if err := exec.Command(s.binary, noFailFile, "-test.run", "^$").Run(); err == nil {
+		s.flags = append(s.flags, noFailFile)
 	}
 	pl.suites[path] = s
 	return s, nil
@@ -92,7 +116,7 @@ func (pl *player) suiteOf(path string) (*suite, error) {
 
 // recordTests runs each test alone, and notes its time and the switches that it reaches.
 func (pl *player) recordTests(s *suite) error {
-	out, err := pl.runTests(context.Background(), s, nil, "-test.list", ".")
+	out, _, err := pl.runTests(context.Background(), s, 0, nil, "-test.list", ".")
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", s.path, err, out)
 	}
@@ -104,15 +128,15 @@ func (pl *player) recordTests(s *suite) error {
 	err = forEach(pl.jobs, s.tests, func(i int, t *testCase) error {
 		file := fmt.Sprintf("%s.%d.reached", s.binary, i)
 		began := time.Now()
-		out, err := pl.runTests(context.Background(), s, []string{switches.EnvReached + "=" + file}, "-test.run", exactly(t.name))
+		out, used, err := pl.runTests(context.Background(), s, 0, []string{switches.EnvReached + "=" + file}, "-test.run", exactly(t.name))
 		if err != nil {
 			return fmt.Errorf("%s fails without a mutant: %w\n%s", t.name, err, out)
 		}
-		t.took = time.Since(began)
+		t.took = cost{used, time.Since(began)}
 		t.reaches, err = readNumbers(file)
 		return err
 	})
-	slices.SortStableFunc(s.tests, func(a, b *testCase) int { return cmp.Compare(a.took, b.took) })
+	slices.SortStableFunc(s.tests, func(a, b *testCase) int { return cmp.Compare(a.took.cpu, b.took.cpu) })
 	return err
 }
 
@@ -134,13 +158,25 @@ func readNumbers(file string) (map[int]bool, error) {
 
 func exactly(names ...string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// runTests runs the tests of a suite, with a bound of its memory.
-func (pl *player) runTests(ctx context.Context, s *suite, env []string, args ...string) ([]byte, error) {
+// runTests runs the tests of a suite, with a bound of its memory and, if cpu is not 0, of its
+// processor time. It returns what they print, and the processor time that they used.
+func (pl *player) runTests(ctx context.Context, s *suite, cpu time.Duration, env []string, args ...string) ([]byte, time.Duration, error) {
 	script := fmt.Sprintf(`ulimit -v %d; exec "$@"`, memoryLimit)
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh", s.binary, "-test.timeout", "0"}, args...)...)
+	if cpu > 0 {
+		script = fmt.Sprintf("ulimit -t %d; ", int(math.Ceil(cpu.Seconds()))) + script
+	}
+	command := append([]string{"-c", script, "sh", s.binary, "-test.timeout", "0"}, s.flags...)
+	if pl.short {
+		command = append(command, "-test.short")
+	}
+	cmd := exec.CommandContext(ctx, "sh", append(command, args...)...)
 	cmd.Dir = s.dir
 	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
-	return cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return out, 0, err
+	}
+	return out, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
 // reaches reports whether a test of the suite reaches a mutant.
@@ -152,36 +188,37 @@ func (s *suite) reaches(m *site) bool {
 // It returns the name of that test, or "".
 func (pl *player) killedBy(s *suite, m *site) (string, error) {
 	var quick, rest []string
-	var sum, restTime time.Duration
+	var quickCost, restCost cost
 	for _, t := range s.tests {
 		if !t.reaches[m.id] {
 			continue
 		}
-		if sum += t.took; sum <= soon {
+		if quickCost.cpu+t.took.cpu <= soon {
 			quick = append(quick, t.name)
+			quickCost.add(t.took)
 		} else {
 			rest = append(rest, t.name)
-			restTime += t.took
+			restCost.add(t.took)
 		}
 	}
-	killer, err := pl.firstFailure(s, m, soon, quick)
+	killer, err := pl.firstFailure(s, m, quickCost, quick)
 	if killer == "" && err == nil {
-		killer, err = pl.firstFailure(s, m, restTime, rest)
+		killer, err = pl.firstFailure(s, m, restCost, rest)
 	}
 	return killer, err
 }
 
 var failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// firstFailure runs tests while a mutant is on. A run that takes far longer than usual counts
-// as a failure: the mutant never ends.
-func (pl *player) firstFailure(s *suite, m *site, usual time.Duration, tests []string) (string, error) {
+// firstFailure runs tests while a mutant is on. A run that uses far more than usual counts as a
+// failure: the mutant never ends.
+func (pl *player) firstFailure(s *suite, m *site, usual cost, tests []string) (string, error) {
 	if len(tests) == 0 {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second+10*usual)
+	ctx, cancel := context.WithTimeout(context.Background(), wallBase+10*usual.wall)
 	defer cancel()
-	out, err := pl.runTests(ctx, s, []string{switches.EnvMutant + "=" + strconv.Itoa(m.id)}, "-test.failfast", "-test.run", exactly(tests...))
+	out, _, err := pl.runTests(ctx, s, cpuBase+10*usual.cpu, []string{switches.EnvMutant + "=" + strconv.Itoa(m.id)}, "-test.failfast", "-test.run", exactly(tests...))
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -190,6 +227,8 @@ func (pl *player) firstFailure(s *suite, m *site, usual time.Duration, tests []s
 		return "no end", nil
 	case !errors.As(err, &exit):
 		return "", err
+	case exit.Sys().(syscall.WaitStatus).Signaled():
+		return "no end", nil
 	}
 	if f := failLine.FindSubmatch(out); f != nil {
 		return string(f[1]), nil

@@ -57,7 +57,7 @@ func scanFile(p *pkg, path string, src []byte, file *ast.File, next func() int) 
 	s := &scanner{pkg: p, path: path, src: src, next: next}
 	for _, d := range file.Decls {
 		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Body == nil || ignoredFunc(fn.Name.Name) {
+		if !ok || fn.Body == nil || ignoredFunc(fn.Name.Name) || isChecker(fn) {
 			continue
 		}
 		s.fn = nameOf(fn)
@@ -69,6 +69,18 @@ func scanFile(p *pkg, path string, src []byte, file *ast.File, next func() int) 
 // ignoredFunc reports whether a function only prints, traces or asserts.
 func ignoredFunc(name string) bool {
 	return slices.Contains([]string{"String", "GoString", "Format", "LogValue", "MarshalText", "Error"}, name) || strings.HasPrefix(name, "assert") || isTrace(name)
+}
+
+// isChecker reports whether a function compares the state of a core with its invariants. Only
+// tests and simulators call it: it is a part of what must notice a mutant.
+func isChecker(fn *ast.FuncDecl) bool {
+	switch fn.Name.Name {
+	case "Check":
+		return fn.Recv != nil && fn.Type.Params.NumFields() == 0
+	case "checkShard", "checkRoute", "checkHost", "checkAttempts", "checkHistory":
+		return fn.Recv != nil
+	}
+	return false
 }
 
 func isTrace(name string) bool {
