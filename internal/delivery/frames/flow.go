@@ -39,7 +39,7 @@ func FlowOf(frame []byte) transport.Flow {
 			return shardFlow(typ, frame)
 		}
 	case KindRefused:
-		if request := frame[refusedHead:]; len(request) > 0 && KindOf(request) != KindRefused {
+		if request := frame[refusedHead:]; IsRequest(request) {
 			return FlowOf(request)
 		}
 	case KindMarker, KindMarkerAck:

@@ -222,8 +222,6 @@ func cutString(p []byte, max int) (s, rest []byte, ok bool) {
 	if len(p) > 0 && p[0] < 0x80 {
 		if n := int(p[0]); n <= max && n < len(p) {
 			return p[1 : 1+n], p[1+n:], true
-		} else if n <= max && n == len(p)-1 {
-			return p[1:], nil, true
 		}
 		return nil, nil, false
 	}
