@@ -15,7 +15,7 @@ var layers = []struct {
 	{"internal/clock", nil},
 	{"internal/wire", []string{"internal/wire"}},
 	{"internal/headers", []string{"internal/wire"}},
-	{"internal/lint/walk/operations", []string{".", "ddata", "sharding"}},
+	{"internal/lint/walk/operations", []string{".", "ddata", "gossip", "sharding"}},
 	{"internal/lint", []string{"internal/lint/golist"}},
 	{"internal/judge", nil},
 	{"internal/explore", []string{"internal/core", "internal/explore", "gossip", "sharding/strategy", "internal/clock"}},

@@ -25,7 +25,7 @@ func repeats() []struct {
 	return []struct {
 		op string
 		n  int
-	}{{"ask-local", 3000}, {"ask-remote", 3000}, {"majority-write", 3000}, {"first-ask", 1000}, {"handoff", 1000}}
+	}{{"ask-local", 3000}, {"ask-remote", 3000}, {"majority-write", 3000}, {"view-change", 20}, {"first-ask", 1000}, {"handoff", 1000}}
 }
 
 func main() {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
 func main() {
-	name := flag.String("op", "", "what to perform: ask-local, ask-remote, majority-write, first-ask or handoff")
+	name := flag.String("op", "", "what to perform: ask-local, ask-remote, majority-write, view-change, first-ask or handoff")
 	n := flag.Int("n", 0, "how often")
 	dir := flag.String("dir", "", "where to write the counters")
 	flag.Parse()
@@ -68,11 +69,14 @@ func (c *counter) Restore(_ *sharding.Context, state []byte) error {
 	return nil
 }
 
-// cluster is one of two nodes.
+// cluster is one of two nodes, and of those that leave it.
 type cluster struct {
 	shards        int
 	first, second *peerage.Node
 	counters      *sharding.Region[struct{}, byte] // of the second node
+	leavers       []*peerage.Node
+	// removed receives the members whose removal the second node has learned.
+	removed chan gossip.NodeID
 }
 
 // startNodes starts the first node with prepare, then the second.
@@ -109,7 +113,7 @@ func (c *cluster) joinNode(ctx context.Context, cfg peerage.Config) (*peerage.No
 }
 
 func (c *cluster) closeNodes() {
-	for _, n := range []*peerage.Node{c.second, c.first} {
+	for _, n := range append([]*peerage.Node{c.second, c.first}, c.leavers...) {
 		if n != nil {
 			_ = n.Close()
 		}
@@ -176,6 +180,14 @@ func operations() map[string]func(context.Context, *cluster, int) (func() error,
 			err := c.startNodes(ctx, nothing)
 			return func() error { return c.writeTimes(ctx, n) }, err
 		},
+		"view-change": func(ctx context.Context, c *cluster, n int) (func() error, error) {
+			c.shards = 4
+			err := c.startNodes(ctx, nothing)
+			if err == nil {
+				err = c.joinLeavers(ctx, n)
+			}
+			return func() error { return c.closeLeavers(ctx) }, err
+		},
 		"first-ask": func(ctx context.Context, c *cluster, n int) (func() error, error) {
 			err := c.startNodes(ctx, nothing)
 			return func() error { return c.askAll(ctx, c.counters, n) }, err
@@ -185,6 +197,46 @@ func operations() map[string]func(context.Context, *cluster, int) (func() error,
 			return func() error { return c.first.Drain(ctx) }, err
 		},
 	}
+}
+
+// joinLeavers starts n nodes without types beside the first two.
+func (c *cluster) joinLeavers(ctx context.Context, n int) error {
+	c.removed = make(chan gossip.NodeID, n)
+	c.second.Subscribe(func(ev gossip.Event) {
+		if gone, is := ev.(gossip.MemberRemoved); is {
+			c.removed <- gone.Member.ID
+		}
+	})
+	for range n {
+		node, err := peerage.Start(ctx, peerage.Config{Join: []string{c.first.Self().Addr}, BootstrapExpect: 1})
+		if err != nil {
+			return err
+		}
+		c.leavers = append(c.leavers, node)
+		if err := node.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeLeavers ends one node after the other. Each ends with a goodbye, which proves its
+// death, and the leader changes the view.
+func (c *cluster) closeLeavers(ctx context.Context) error {
+	for _, node := range c.leavers {
+		id := node.Self().ID
+		if err := node.Close(); err != nil {
+			return err
+		}
+		for gone := gossip.NodeID(0); gone != id; {
+			select {
+			case gone = <-c.removed:
+			case <-ctx.Done():
+				return fmt.Errorf("waiting for a view without %v: %w", id, ctx.Err())
+			}
+		}
+	}
+	return nil
 }
 
 // writeTimes adds an element to a set and removes it, in turns.

@@ -85,6 +85,13 @@ func TestMajorityWritesAreReadOnTheOtherNode(t *testing.T) {
 	}
 }
 
+func TestAViewChangeForEachMemberThatEnds(t *testing.T) {
+	_, c := performed(t, "view-change")
+	if v := c.second.View(); len(v.Members) != 2 || len(c.leavers) != times {
+		t.Errorf("%d members are left of %d that ended and 2", len(v.Members), len(c.leavers))
+	}
+}
+
 func TestUnknownOperationsAreRefused(t *testing.T) {
 	if err := countOperation(t.Context(), "none", 1, t.TempDir()); err == nil || !strings.Contains(err.Error(), `"none"`) {
 		t.Errorf("%v, want that there is no such operation", err)
