@@ -58,7 +58,7 @@ type testCase struct {
 // cost is the time that tests take without a mutant.
 type cost struct{ cpu, wall time.Duration }
 
-func (c *cost) add(d cost) { c.cpu, c.wall = c.cpu+d.cpu, c.wall+d.wall }
+func (c *cost) addCost(d cost) { c.cpu, c.wall = c.cpu+d.cpu, c.wall+d.wall }
 
 // player compiles and runs the tests.
 type player struct {
@@ -195,10 +195,10 @@ func (pl *player) killedBy(s *suite, m *site) (string, error) {
 		}
 		if quickCost.cpu+t.took.cpu <= soon {
 			quick = append(quick, t.name)
-			quickCost.add(t.took)
+			quickCost.addCost(t.took)
 		} else {
 			rest = append(rest, t.name)
-			restCost.add(t.took)
+			restCost.addCost(t.took)
 		}
 	}
 	killer, err := pl.firstFailure(s, m, quickCost, quick)
