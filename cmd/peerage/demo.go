@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/demo"
 )
 
@@ -89,7 +88,7 @@ func (p *program) demoIn(ctx context.Context, cfg demo.Config, keep bool) error 
 
 // startedAs returns how this program was started, for the commands that a text names.
 func startedAs() string {
-	if self, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(self), "/go-build") {
+	if harness.StartedByGoRun() {
 		return "go run ./cmd/peerage"
 	}
 	return "peerage"

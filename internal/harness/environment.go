@@ -2,6 +2,8 @@ package harness
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -24,9 +26,13 @@ type Environment struct {
 func ThisEnvironment() Environment {
 	e := Environment{Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU()}
 	info, _ := debug.ReadBuildInfo()
-	e.Commit, e.Modified = Commit(info)
+	if e.Commit, e.Modified = Commit(info); e.Commit == "" && StartedByGoRun() {
+		e.Commit, e.Modified = commitOf(".")
+	}
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		e.Load = strings.TrimSpace(string(b))
+		const averages = 3 // of 1, 5 and 15 minutes; counts of processes follow
+		fields := strings.Fields(string(b))
+		e.Load = strings.Join(fields[:min(averages, len(fields))], " ")
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		e.Kernel = strings.TrimSpace(string(b))
@@ -37,6 +43,34 @@ func ThisEnvironment() Environment {
 		e.Processor = strings.TrimLeft(name, "\t :")
 	}
 	return e
+}
+
+// StartedByGoRun reports whether `go run` has started this program.
+func StartedByGoRun() bool {
+	self, err := os.Executable()
+	return err == nil && strings.Contains(filepath.ToSlash(self), "/go-build")
+}
+
+// modulePath is that of this module, as the first line of its go.mod has it.
+const modulePath = "module github.com/peerage-go/peerage"
+
+// commitOf returns the commit of the checkout of this module around a directory, "" without one,
+// and whether it has uncommitted changes. A program that `go run` builds does not record it.
+func commitOf(dir string) (commit string, modified bool) {
+	git := func(args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(out))
+	}
+	mod, err := os.ReadFile(filepath.Join(git("rev-parse", "--show-toplevel"), "go.mod"))
+	if err != nil || !strings.HasPrefix(string(mod), modulePath+"\n") {
+		return "", false
+	}
+	return git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no") != ""
 }
 
 // Commit returns the commit that info was built from, "" if it was not recorded, and

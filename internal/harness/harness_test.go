@@ -7,6 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"runtime/debug"
@@ -212,5 +215,42 @@ func TestTheEnvironmentNamesTheBuild(t *testing.T) {
 	}
 	if e := ThisEnvironment(); e.Go != runtime.Version() || e.OS != runtime.GOOS+"/"+runtime.GOARCH || e.CPUs < 1 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// `go run` records no commit in what it builds: it is that of the checkout.
+func TestACheckoutNamesItsCommit(t *testing.T) {
+	dir := t.TempDir()
+	write := func(module string) {
+		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b.example"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if commit, _ := commitOf(dir); commit != "" {
+		t.Errorf("without a repository: %q", commit)
+	}
+	git("init", "-q")
+	write(modulePath)
+	git("add", "go.mod")
+	git("commit", "-q", "-m", "begin")
+	head := git("rev-parse", "HEAD")
+	if commit, modified := commitOf(dir); commit != head || modified {
+		t.Errorf("%q, modified %v; want %q", commit, modified, head)
+	}
+	write(modulePath + "\n\ngo 1.26")
+	if commit, modified := commitOf(dir); commit != head || !modified {
+		t.Errorf("after a change: %q, modified %v; want %q", commit, modified, head)
+	}
+	write("module example.com/service")
+	if commit, _ := commitOf(dir); commit != "" {
+		t.Errorf("of another module: %q", commit)
 	}
 }
