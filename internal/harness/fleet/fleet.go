@@ -129,12 +129,16 @@ func (f *Fleet) startProcess(i int, listen string, contacts []string) (*Process,
 	if f.Service != nil {
 		return f.startService(i, listen, contacts)
 	}
-	file := filepath.Join(f.Dir, fmt.Sprintf("%s.%d.history", PlaceName(i), len(f.all)))
-	return Start(PlaceName(i), file, listen, func(cmd *exec.Cmd) {
+	return Start(PlaceName(i), f.fileOf(i)+".history", listen, func(cmd *exec.Cmd) {
 		if f.Wall != nil {
 			f.Wall.Behind(cmd, i)
 		}
 	}, append(f.nodeArgs(i), "--join", strings.Join(contacts, ","))...)
+}
+
+// fileOf returns the name, without its ending, of the files of the next process, at a place.
+func (f *Fleet) fileOf(i int) string {
+	return filepath.Join(f.Dir, fmt.Sprintf("%s.%d", PlaceName(i), len(f.all)))
 }
 
 // nodeArgs returns the flags of a node at a place, without the one that lists the contact points.

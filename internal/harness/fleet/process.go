@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	stderr  tail
+	log     *os.File // what was written to standard error
 
 	mu       sync.Mutex
 	last     harness.Report
@@ -64,9 +66,12 @@ func Start(name, file, listen string, prepare func(*exec.Cmd), args ...string) (
 		Ids: map[uint64]bool{}, ready: make(chan struct{}), Gone: make(chan struct{}),
 	}
 	args = append([]string{"node", "--name", name, "--listen", listen, "--http", "127.0.0.1:0",
-		"--print-addresses", "--print-stats", "50ms", "--until-stdin-closes", "--history", p.History, "--log", "warn"}, args...)
+		"--print-addresses", "--print-stats", "50ms", "--until-stdin-closes", "--history", p.History, "--log", "info"}, args...)
 	p.cmd = exec.Command(self, args...)
-	p.cmd.Stderr, p.cmd.Env = &p.stderr, childEnv(os.Environ())
+	p.cmd.Env = childEnv(os.Environ())
+	if err := p.keepLog(strings.TrimSuffix(file, filepath.Ext(file)) + LogExt); err != nil {
+		return nil, err
+	}
 	p.cmd.SysProcAttr = ChildAttr()
 	prepare(p.cmd)
 	p.stdin, err = p.cmd.StdinPipe()
@@ -90,9 +95,20 @@ func childEnv(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return strings.HasPrefix(v, "PEERAGE_") })
 }
 
+// LogExt ends the names of the files with the logs of processes.
+const LogExt = ".log"
+
+// keepLog writes what the process writes to standard error to a file, beside its tail in memory.
+func (p *Process) keepLog(name string) (err error) {
+	p.log, err = os.Create(name)
+	p.cmd.Stderr = io.MultiWriter(&p.stderr, p.log)
+	return err
+}
+
 func (p *Process) follow(out io.Reader) {
 	err := harness.ReadReports(out, p.got)
 	waitErr := p.cmd.Wait()
+	p.log.Close()
 	p.mu.Lock()
 	if p.waitErr = waitErr; err != nil {
 		p.waitErr = err

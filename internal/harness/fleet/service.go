@@ -41,7 +41,10 @@ func (f *Fleet) startService(i int, listen string, contacts []string) (*Process,
 		args = append(args, fill.Replace(a))
 	}
 	p.cmd = exec.Command(args[0], args[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.stderr, &p.stderr
+	if err := p.keepLog(f.fileOf(i) + LogExt); err != nil {
+		return nil, err
+	}
+	p.cmd.Stdout = p.cmd.Stderr
 	p.cmd.SysProcAttr = serviceAttr()
 	if f.Wall != nil {
 		f.Wall.Behind(p.cmd, i)
