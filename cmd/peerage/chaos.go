@@ -94,6 +94,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 }
 
 func (p *program) runChaos(c *chaosFlags) error {
+	c.Program = startedAs()
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1_000_000) + 1
 	}

@@ -44,6 +44,9 @@ func TestChaosOnRealProcesses(t *testing.T) {
 	if r.CalmFrom <= 0 || r.CalmFrom > r.Rounds[0].From || r.Ended < r.Rounds[3].To {
 		t.Errorf("calm from %d until %d, rounds %+v", r.CalmFrom, r.Ended, r.Rounds)
 	}
+	if log, err := os.ReadFile(filepath.Join(dir, "kept", "a.0.log")); err != nil || !strings.Contains(string(log), "INFO") {
+		t.Errorf("the log of the first process: %v\n%s", err, log)
+	}
 	first, _, _ := strings.Cut(strings.SplitAfter(out.String(), "\nReport: ")[1], "Histories: ")
 	for _, form := range []string{file, page, filepath.Join(dir, "kept", chaos.ReportFile)} {
 		out.Reset()

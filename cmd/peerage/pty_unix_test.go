@@ -144,7 +144,7 @@ func TestAReportFitsTheTerminal(t *testing.T) {
 				t.Errorf("this line is too wide for %d columns: %q", columns, line)
 			}
 		}
-		if !strings.Contains(shown, "UNKNOWN "+name+" (12345678 checked)") {
+		if !strings.Contains(shown, "UNKNOWN "+name+" (12,345,678 checked)") {
 			t.Errorf("the promise is not to be read:\n%s", strings.Join(e.lines, "\n"))
 		}
 	}

@@ -78,9 +78,9 @@ func (c *campaign) playRounds(ctx context.Context) error {
 			err = c.awaitService(ctx, r)
 		}
 		if err != nil {
-			return fmt.Errorf("round %d, %s of %s: %w", r.Number, r.Kind, r.PlaceNames(), err)
+			return fmt.Errorf("round %d, %s: %w", r.Number, r.Text(), err)
 		}
-		c.say("round %d of %d: %s of %s%s, all agree again after %v", r.Number, c.cfg.Rounds, r.Kind, r.PlaceNames(), r.Detail(), toMS(r.Span().To.Sub(r.Span().From)))
+		c.say("round %d of %d: %s; all agreed again after %v", r.Number, c.cfg.Rounds, r.Text(), toMS(r.Span().To.Sub(r.Span().From)))
 		if err := harness.Pause(ctx, c.cfg.Calm); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (c *campaign) roll(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("restart of %s: %w", r.PlaceNames(), err)
 		}
-		c.say("%s restarted: out after %.0f ms, all agree again after %v", r.PlaceNames(), r.DrainMS, toMS(r.Span().To.Sub(r.From)))
+		c.say("%s; all agreed again after %v", r.Text(), toMS(r.Span().To.Sub(r.From)))
 		if err := harness.Pause(ctx, c.cfg.Calm); err != nil {
 			return err
 		}
@@ -153,9 +153,9 @@ func (c *campaign) when(at clock.Instant) string {
 	for i := range c.faults.Rounds {
 		if r := &c.faults.Rounds[i]; at.Before(r.To) {
 			if at.Before(r.From) {
-				return fmt.Sprintf("before round %d (%s of %s):", r.Number, r.Kind, r.PlaceNames())
+				return fmt.Sprintf("before round %d (%s):", r.Number, r.Text())
 			}
-			return fmt.Sprintf("in round %d (%s of %s), %v after it began:", r.Number, r.Kind, r.PlaceNames(), toMS(at.Sub(r.From)))
+			return fmt.Sprintf("in round %d (%s), %v after it began:", r.Number, r.Text(), toMS(at.Sub(r.From)))
 		}
 	}
 	return "after the last round:"

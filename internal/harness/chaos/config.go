@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,6 +39,8 @@ type Config struct {
 	Plant defect.Kind `json:"plant,omitempty"`
 	// Service is the program of a user that the processes run, nil for nodes with counters.
 	Service *service.Spec `json:"service,omitempty"`
+	// Program is how this program was started, for the command that repeats the run.
+	Program string `json:"-"`
 	// ApartFrom is the network namespace that a run with cuts must not touch.
 	ApartFrom string `json:"-"`
 }
@@ -95,10 +98,11 @@ func (c *Config) files() bool {
 
 // command is how to repeat the run.
 func (c *Config) command() string {
-	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
+	s := fmt.Sprintf("chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.Seed, c.Nodes, c.Counters, c.Shards, c.Every, c.Calm)
 	if c.Service != nil {
-		s = fmt.Sprintf("peerage chaos --service %s --seed %d --nodes %d --every %v --calm %v", c.Service.File, c.Seed, c.Nodes, c.Every, c.Calm)
+		s = fmt.Sprintf("chaos --service %s --seed %d --nodes %d --every %v --calm %v", c.Service.File, c.Seed, c.Nodes, c.Every, c.Calm)
 	}
+	s = cmp.Or(c.Program, "peerage") + " " + s
 	if c.Replicas > 0 {
 		s += fmt.Sprintf(" --replicas %d", c.Replicas)
 	}

@@ -182,7 +182,7 @@ func (r *Report) checkLoad(c *campaign, records []history.Record) {
 		}
 	}
 	seconds := until.Sub(c.calmFrom).Seconds()
-	r.Load = Load{Target: float64(c.cfg.Counters) / c.cfg.Every.Seconds()}
+	r.Load = Load{Target: c.cfg.rate()}
 	i := Invariant{Name: "the load stood before the first fault", Verdict: Passed, Checked: answered}
 	if seconds > 0 {
 		r.Load.Before = float64(answered) / seconds
@@ -237,7 +237,7 @@ func (r *Report) timeline(c *campaign, records []history.Record) {
 	r.availability(c)
 	for _, ro := range c.faults.Rounds {
 		r.Faults = append(r.Faults, FaultSpan{
-			Round: ro.Number, Kind: ro.Kind, Detail: string(ro.Kind) + " of " + ro.PlaceNames() + ro.Detail(),
+			Round: ro.Number, Kind: ro.Kind, Detail: ro.Text(),
 			FromMS: harness.Milliseconds(ro.From.Sub(c.calmFrom)), ToMS: harness.Milliseconds(ro.To.Sub(c.calmFrom)), TookEffect: ro.TookEffect,
 		})
 	}

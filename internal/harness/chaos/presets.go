@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/peerage-go/peerage/internal/harness/faults"
 )
 
@@ -28,6 +30,48 @@ func Presets() string {
 		parts = append(parts, p.name+": "+p.about)
 	}
 	return strings.Join(parts, "; ") + "."
+}
+
+// Summary says in two sentences what a run does.
+func (c *Config) Summary() string {
+	asked := fmt.Sprintf("%d processes ask %d counters", c.Nodes, c.Counters)
+	if c.Service != nil {
+		asked = fmt.Sprintf("%d processes of %s are asked for %d keys", c.Nodes, c.Service.Name, c.Counters)
+	}
+	hurt := "Then each process is replaced, one after the other."
+	if !c.Rolling {
+		hurt = fmt.Sprintf("%s of faults: %s.", countOf(c.Rounds, "round"), c.describeFaults())
+	}
+	return fmt.Sprintf("%s, %s requests a second in all, whatever is answered. %s", asked, humanize.Comma(int64(c.rate())), hurt)
+}
+
+// rate returns how many requests are due a second.
+func (c *Config) rate() float64 { return float64(c.Counters) / max(c.Every, 1).Seconds() }
+
+// describeFaults describes the faults of a run: those of its preset, or its kinds.
+func (c *Config) describeFaults() string {
+	for _, p := range presets {
+		if p.name == c.Preset {
+			return strings.TrimSuffix(p.about, " (root)")
+		}
+	}
+	var texts []string
+	for _, k := range c.faultKinds() {
+		if text := k.Text(); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// KindText describes a kind of the figures of a report: that of a fault, with what it left.
+func KindText(kind string) string {
+	name, left, found := strings.Cut(kind, ", ")
+	text := faults.Kind(name).Text()
+	if found {
+		text += ", " + left
+	}
+	return text
 }
 
 // UsePreset sets the kinds of faults to those of a preset. It fails if there is no such one.

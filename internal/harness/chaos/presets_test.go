@@ -29,6 +29,25 @@ func TestPresetsAreRuns(t *testing.T) {
 	}
 }
 
+// A run says what it does in words: of its preset, or of its kinds of faults.
+func TestRunsAreSummedUp(t *testing.T) {
+	c := Config{Rounds: 3, Nodes: 5, Counters: 32, Every: 20 * time.Millisecond, Kinds: "loss,loss,drain"}
+	const load = "5 processes ask 32 counters, 1,600 requests a second in all, whatever is answered. "
+	if got := c.Summary(); got != load+"3 rounds of faults: packets lost, one drained." {
+		t.Error(got)
+	}
+	for preset, want := range map[string]string{
+		"n-1": "3 rounds of faults: all processes but one are killed at the same instant.", "rolling": "Then each process is replaced, one after the other.",
+	} {
+		if err := c.UsePreset(preset); err != nil || c.Summary() != load+want {
+			t.Errorf("%s: %v: %s", preset, err, c.Summary())
+		}
+	}
+	if got := KindText("kill-rest, no majority left"); got != "all but one killed together, no majority left" {
+		t.Error(got)
+	}
+}
+
 func TestWorkloads(t *testing.T) {
 	c := Config{Rounds: 1, Nodes: 5, Counters: 8, Shards: 8, Every: 20 * time.Millisecond, Kinds: "kill", Work: "replicated,register,set"}
 	if err := c.Validate(); err != nil || c.replicas() != 3 || !c.works(workSet) || c.works(workCounter) || !strings.Contains(c.command(), " --workload replicated,register,set") {

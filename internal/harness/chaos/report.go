@@ -2,12 +2,7 @@ package chaos
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -197,62 +192,6 @@ func (r *Report) addInvariant(name string, checked int, violations []string) {
 		i.Verdict = Unknown
 	}
 	r.Invariants = append(r.Invariants, i)
-}
-
-// violationsShown is how many of each kind are printed; the JSON has all.
-const violationsShown = 5
-
-// Print writes the report for people.
-func (r *Report) Print(w io.Writer) {
-	fmt.Fprintf(w, "\nReport: %d rounds in %.1f s, seed %d, %d CPUs, load average %s\n", len(r.Rounds), r.TookMS/1000, r.Seed, r.Env.CPUs, r.Env.Load)
-	for _, i := range r.Invariants {
-		fmt.Fprintf(w, "  %-7s  %s (%d checked)\n", i.Verdict, i.Name, i.Checked)
-		for n, v := range i.Violations {
-			if n == violationsShown {
-				fmt.Fprintf(w, "           and %d more\n", len(i.Violations)-n)
-				break
-			}
-			fmt.Fprintf(w, "           %s\n", strings.ReplaceAll(v, "\n", "\n           "))
-		}
-	}
-	fmt.Fprintf(w, "  requests         ")
-	for _, k := range slices.Sorted(maps.Keys(r.Counters)) {
-		fmt.Fprintf(w, "%s %d  ", k, r.Counters[k])
-	}
-	fmt.Fprintf(w, "\n  failed attempts  %s\n", harness.Reasons(r.FailedAttempts))
-	for _, k := range r.Recovery {
-		fmt.Fprintf(w, "  without answer   %-28s %3d rounds: p50 %.0f, p90 %.0f, p99 %.0f, max %.0f ms (bound %.0f: %s)\n",
-			k.Kind, k.Rounds, k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
-	}
-	for _, f := range r.Failovers {
-		fmt.Fprintf(w, "  first answer     %-28s %3d rounds: p50 %.0f%s, p99 %.0f%s, max %.0f ms, of %d counters\n",
-			f.Kind, f.Rounds, f.Total.P50, intervalText(f.P50Interval), f.Total.P99, intervalText(f.P99Interval), f.Total.Max, f.Total.N)
-	}
-	fmt.Fprintf(w, "  load             %.0f requests per second, %.0f answered before the first fault\n", r.Load.Target, r.Load.Before)
-	fmt.Fprintf(w, "  availability     %.2f %% of %d requests that were due had their answer within %v, %.2f %% ever; %d had no caller, since its process was gone\n",
-		percent(r.Availability.Prompt, r.Availability.Due), r.Availability.Due, promptMax, percent(r.Availability.Answered, r.Availability.Due), r.Availability.Missed)
-	fmt.Fprintf(w, "  machine          %v\n", r.Machine)
-	for _, l := range []struct {
-		when string
-		of   Latency
-	}{{"before", r.Before}, {"faults", r.During}, {"after", r.After}} {
-		fmt.Fprintf(w, "  latency, %-7s p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max %.1f ms\n", l.when, l.of.P50, l.of.P90, l.of.P99, l.of.P999, l.of.Max)
-	}
-	if r.LateHandlers > 0 {
-		fmt.Fprintf(w, "  late handlers    %d were running, or just let in, when their process was held, and ended afterwards\n", r.LateHandlers)
-	}
-	if r.MovesMax > 0 {
-		fmt.Fprintf(w, "  moves            at most %d of a shard\n", r.MovesMax)
-	}
-	fmt.Fprintln(w, r.Verdict)
-}
-
-// intervalText words a confidence interval behind its quantile.
-func intervalText(i *harness.Interval) string {
-	if i == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (%.0f to %.0f)", i.Low, i.High)
 }
 
 // ReportFile is the name of the report in a directory of kept histories.

@@ -319,8 +319,12 @@ func TestAvailabilityLeavesNothingOut(t *testing.T) {
 	}
 	var out strings.Builder
 	r.Print(&out)
-	if want := fmt.Sprintf("%.2f %% of %d requests that were due", percent(a.Prompt, a.Due), a.Due); !strings.Contains(out.String(), want) {
-		t.Errorf("the report lacks %q:\n%s", want, out.String())
+	for _, want := range []string{
+		fmt.Sprintf("%.2f %% of %d requests that were due", percent(a.Prompt, a.Due), a.Due), "; 20 not sent, since", "\n" + r.Verdict + ": ",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/harness/machine"
+	"github.com/peerage-go/peerage/internal/harness/terminal"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -28,7 +30,8 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 		faults: &faults.Injector{Fleet: f, Rng: rand.New(rand.NewPCG(cfg.Seed, 0))},
 	}
 	defer f.End()
-	c.say("seed %d: repeat with `%s`", cfg.Seed, cfg.command())
+	fmt.Fprintf(out, "%s\n\n", terminal.New(out).Fold(cfg.Summary()))
+	c.say("seed %d; to repeat it: %s", cfg.Seed, cfg.command())
 	watch := machine.Start(f.PIDs)
 	err := c.playRounds(ctx)
 	c.ended = clock.Boot().Now()
@@ -37,6 +40,7 @@ func Run(ctx context.Context, cfg *Config, dir string, out io.Writer) (*Report, 
 		c.stopClient()
 	}
 	f.End()
+	c.say("checking the records of all processes")
 	records, readErr := c.records()
 	if readErr != nil {
 		return nil, readErr

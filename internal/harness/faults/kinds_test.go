@@ -90,3 +90,26 @@ func TestOffsetsInWords(t *testing.T) {
 		}
 	}
 }
+
+// Each kind has words of its own, and so has each round.
+func TestFaultsHaveWords(t *testing.T) {
+	seen := map[string]Kind{}
+	for k := range plays { // order-free: each is looked at alone
+		text := k.Text()
+		if other, found := seen[text]; found || text == string(k) {
+			t.Errorf("%s: %q, and so is %q", k, text, other)
+		}
+		seen[text] = k
+	}
+	for want, r := range map[string]Round{
+		"killed a":                                    {Kind: Kill, Places: []string{"a"}},
+		"killed d, c and a together":                  {Kind: KillRest, Places: []string{"d", "c", "a"}},
+		"cut off c from d for 1500 ms":                {Kind: CutPair, Places: []string{"c"}, Other: "d", HeldMS: 1500},
+		"lost packets of d and a (3 % lost) for 9 ms": {Kind: Loss, Places: []string{"d", "a"}, How: "3 % lost", HeldMS: 9},
+		"drained b, out after 17 ms":                  {Kind: Drain, Places: []string{"b"}, DrainMS: 17},
+	} {
+		if got := r.Text(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

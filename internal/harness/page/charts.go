@@ -185,7 +185,7 @@ func newBars(r *chaos.Report) (bars []bar, phases []string) {
 			continue
 		}
 		b := bar{
-			Kind: f.Kind, N: grouped(f.Total.N), Rounds: f.Rounds,
+			Kind: chaos.KindText(f.Kind), N: grouped(f.Total.N), Rounds: f.Rounds,
 			P50: formatMillis(f.Total.P50) + intervalText(f.P50Interval), P99: formatMillis(f.Total.P99) + intervalText(f.P99Interval),
 		}
 		from := 0.0

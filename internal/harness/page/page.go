@@ -22,23 +22,23 @@ var (
 
 // view is what the template shows.
 type view struct {
-	Verdict, Mark, Subtitle, Command, Target string
-	Seed                                     uint64
-	CSS                                      template.CSS
-	JSON                                     template.JS
-	Answers, Environment                     []answer
-	Why                                      []string
-	Invariants                               []promise
-	Timeline                                 *timeline
-	Bars                                     []bar
-	Phases                                   []string
-	Recovery                                 []recoveryRow
-	Curves                                   []curve
-	Grid, Percents                           []label
-	Latencies                                []latencyRow
-	Costs                                    []costRow
-	Faults                                   []faultRow
-	Picture, PictureOf                       string
+	Verdict, Mark, Subtitle, Summary, Command, Target string
+	Seed                                              uint64
+	CSS                                               template.CSS
+	JSON                                              template.JS
+	Answers, Environment                              []answer
+	Why                                               []string
+	Invariants                                        []promise
+	Timeline                                          *timeline
+	Bars                                              []bar
+	Phases                                            []string
+	Recovery                                          []recoveryRow
+	Curves                                            []curve
+	Grid, Percents                                    []label
+	Latencies                                         []latencyRow
+	Costs                                             []costRow
+	Faults                                            []faultRow
+	Picture, PictureOf, Settings                      string
 }
 
 // Write writes the page of a report.
@@ -50,7 +50,7 @@ func Write(w io.Writer, r *chaos.Report) error {
 	v := &view{
 		Verdict: r.Verdict, Mark: signOf(r.Verdict), Seed: r.Seed, Command: r.Command, CSS: template.CSS(pageCSS), JSON: template.JS(raw),
 		Target: grouped(int(r.Load.Target)), Picture: framed(r.Linear.Picture), PictureOf: r.Linear.PictureOf,
-		Subtitle: subtitle(r), Answers: headline(r), Why: reasons(r), Environment: environment(r),
+		Subtitle: subtitle(r), Summary: r.Config.Summary(), Answers: headline(r), Why: reasons(r), Environment: environment(r), Settings: settingsText(r),
 		Timeline: newTimeline(r), Recovery: recoveryRows(r), Latencies: latencyRows(r), Costs: costRows(r), Faults: faultRows(r),
 	}
 	v.Bars, v.Phases = newBars(r)
@@ -72,11 +72,12 @@ func Save(file string, r *chaos.Report) error {
 	return os.WriteFile(file, []byte(b.String()), 0o666)
 }
 
+// subtitle is what the summary does not say of a run.
 func subtitle(r *chaos.Report) string {
 	c := r.Config
-	parts := []string{fmt.Sprintf("%d processes", c.Nodes), fmt.Sprintf("%d counters in %d shards", c.Counters, c.Shards)}
-	if s := c.Service; s != nil {
-		parts = []string{fmt.Sprintf("%d processes of %s", c.Nodes, s.Name), fmt.Sprintf("%d keys", s.Keys())}
+	var parts []string
+	if c.Service == nil {
+		parts = append(parts, fmt.Sprintf("%d shards", c.Shards))
 	}
 	if c.Replicas > 0 {
 		parts = append(parts, fmt.Sprintf("%d copies each", c.Replicas))
@@ -84,11 +85,7 @@ func subtitle(r *chaos.Report) string {
 	if c.Work != "" && c.Work != chaos.DefaultWork {
 		parts = append(parts, "workloads "+c.Work)
 	}
-	faults := fmt.Sprintf("%d rounds of faults", len(r.Rounds))
-	if c.Rolling {
-		faults = "a rolling restart"
-	}
-	parts = append(parts, faults, fmt.Sprintf("seed %d", r.Seed), fmt.Sprintf("%.0f s", r.TookMS/1000), r.At.Format("2006-01-02 15:04 MST"))
+	parts = append(parts, fmt.Sprintf("seed %d", r.Seed), fmt.Sprintf("%.0f s", r.TookMS/1000), r.At.Format("2006-01-02 15:04 MST"))
 	return strings.Join(parts, " · ")
 }
 
@@ -116,7 +113,7 @@ func headline(r *chaos.Report) []answer {
 		}
 	}
 	if n := r.Linear.Restarts; n > 0 {
-		lost.Of += fmt.Sprintf("; beside %s counts whose every copy a fault took", grouped(n))
+		lost.Of += fmt.Sprintf("; %s counts began again, since a fault took every copy", grouped(n))
 	}
 	if broken > 0 {
 		lost.Answer = grouped(broken)
@@ -169,7 +166,7 @@ func slowest(r *chaos.Report) answer {
 	a.Question = "longest time without an answer"
 	for _, k := range r.Recovery {
 		if k.Max >= worst {
-			worst, a.Answer, a.Of = k.Max, formatMillis(k.Max), k.Kind
+			worst, a.Answer, a.Of = k.Max, formatMillis(k.Max), chaos.KindText(k.Kind)
 		}
 	}
 	return a
@@ -180,9 +177,9 @@ func reasons(r *chaos.Report) (out []string) {
 	for _, i := range r.Invariants {
 		switch i.Verdict {
 		case chaos.Failed:
-			out = append(out, fmt.Sprintf("✗ Broken: %s. %s", i.Name, firstOf(i.Violations)))
+			out = append(out, fmt.Sprintf("✗ Broken promise: %s. %s", i.Name, firstOf(i.Violations)))
 		case chaos.Unknown:
-			out = append(out, fmt.Sprintf("? Not shown: %s. %s", i.Name, firstOf(i.Violations)))
+			out = append(out, fmt.Sprintf("? Promise that was not shown: %s. %s", i.Name, firstOf(i.Violations)))
 		}
 	}
 	return out
@@ -213,7 +210,6 @@ func environment(r *chaos.Report) []answer {
 		{Question: "in flight", Answer: fmt.Sprintf("at most %d requests of a process, of %d allowed; %s that were due were not sent", r.Availability.InFlightMost, r.Availability.InFlightMax, grouped(r.Availability.NotSent))},
 		{Question: "meanwhile", Answer: r.Machine.String()},
 		{Question: "failed attempts", Answer: attempts(r)},
-		{Question: "settings", Answer: settingsText(r)},
 	}
 	if r.Histories != "" {
 		out = append(out, answer{Question: "histories", Answer: r.Histories})
@@ -222,7 +218,7 @@ func environment(r *chaos.Report) []answer {
 }
 
 func settingsText(r *chaos.Report) string {
-	b, err := json.Marshal(r.Config)
+	b, err := json.MarshalIndent(r.Config, "", "  ")
 	if err != nil {
 		return err.Error()
 	}

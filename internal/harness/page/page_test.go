@@ -28,6 +28,7 @@ func sample() *chaos.Report {
 			{Name: chaos.NothingLost + "by an instance", Verdict: chaos.Passed, Checked: 182341},
 			{Name: "every fault took effect", Verdict: chaos.Unknown, Violations: []string{"1 of 2 faults had an effect"}},
 		},
+		Config:   chaos.Config{Nodes: 5, Counters: 32, Rounds: 2, Every: 20 * time.Millisecond, Kinds: "kill,cut"},
 		Counters: map[string]uint64{"asked": 5000, "answered": 4990, "given_up": 1},
 		Before:   latency, During: latency, After: latency,
 		Recovery:  []chaos.Recovery{{Kind: "kill", Rounds: 1, Quantiles: q.Quantiles(), BoundMS: 300, Met: true}},
@@ -49,8 +50,8 @@ func TestThePageAnswersFirstAndNeedsNoNetwork(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{
-		"✗ FAIL", "entities that lived twice", "1 <span>runs beside another, of 182,341 runs", "✗ Broken: " + chaos.SingleInstance, "? Not shown: every fault took effect",
-		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30 MiB", "of 4,990; beside 12 counts", "round 2: cut of b", "3 counters, 6 rounds", "p99 40 ms (31 ms to 1.25 s)", `<rect class="fault" x="250"`,
+		"✗ FAIL", "entities that lived twice", "1 <span>runs beside another, of 182,341 runs", "✗ Broken promise: " + chaos.SingleInstance, "? Promise that was not shown: every fault took effect",
+		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30 MiB", "of 4,990; 12 counts began again", "one killed <span class=\"soft small\">--faults kill<", "5 processes ask 32 counters, 1,600 requests a second", "round 2: cut of b", "3 counters, 6 rounds", "<br>p99 40 ms (31 ms to 1.25 s)", `<rect class="fault" x="250"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
@@ -11,16 +12,17 @@ func attempts(r *chaos.Report) string { return harness.Reasons(r.FailedAttempts)
 
 // recoveryRow is how long a kind of fault kept counters without an answer.
 type recoveryRow struct {
-	Kind, P50, P90, P99, Max, Bound, Met, Verdict string
-	Rounds                                        int
+	Kind, Flag, P50, P90, P99, Max, Bound, Met, Verdict string
+	Rounds                                              int
 }
 
 func recoveryRows(r *chaos.Report) (out []recoveryRow) {
 	for _, k := range r.Recovery {
 		row := recoveryRow{
-			Kind: k.Kind, Rounds: k.Rounds, P50: formatMillis(k.P50), P90: formatMillis(k.P90), P99: formatMillis(k.P99), Max: formatMillis(k.Max),
+			Kind: chaos.KindText(k.Kind), Rounds: k.Rounds, P50: formatMillis(k.P50), P90: formatMillis(k.P90), P99: formatMillis(k.P99), Max: formatMillis(k.Max),
 			Bound: formatMillis(k.BoundMS), Met: harness.Within(k.Met), Verdict: chaos.Passed,
 		}
+		row.Flag, _, _ = strings.Cut(k.Kind, ",")
 		if !k.Met {
 			row.Verdict = chaos.Unknown // a bound is a promise only with --enforce-bounds
 		}
