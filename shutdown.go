@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -37,7 +38,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	drain, cancel := n.boundEnd(ctx)
 	defer cancel()
 	err := n.Drain(drain)
-	if errors.Is(err, ErrClosed) || errors.Is(err, gossip.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
+	if errors.Is(err, ErrClosed) || errors.Is(err, membership.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
 		err = nil // another call or the cluster has ended this node: nothing is left to drain
 	}
 	if err != nil && ctx.Err() != nil {

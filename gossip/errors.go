@@ -2,14 +2,6 @@ package gossip
 
 import "errors"
 
-// Errors of membership.
-var (
-	// ErrNotJoined: the node is in no view yet.
-	ErrNotJoined = errors.New("gossip: not joined yet")
-	// ErrRemoved: this incarnation has ended.
-	ErrRemoved = errors.New("gossip: removed from the cluster")
-	// ErrNoKeys: the node was started without SecretKeys, so there are none to rotate.
-	ErrNoKeys = errors.New("gossip: started without SecretKeys")
-	// ErrClosed: Close was called.
-	ErrClosed = errors.New("gossip: closed")
-)
+// ErrRemoved is the error of Node.Drain of package peerage if the cluster has removed this
+// incarnation of the node.
+var ErrRemoved = errors.New("gossip: removed from the cluster")

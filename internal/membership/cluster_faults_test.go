@@ -288,10 +288,10 @@ func TestCloseIsQuietAndFinal(t *testing.T) {
 		go func() { waiting <- m.WaitUp(context.Background()) }()
 		_ = m.Close()
 		_ = m.Close()
-		if err := <-waiting; err != gossip.ErrClosed && err != gossip.ErrRemoved {
+		if err := <-waiting; err != ErrClosed && err != gossip.ErrRemoved {
 			t.Errorf("WaitUp returned %v", err)
 		}
-		if err := m.Leave(context.Background()); err != nil && err != gossip.ErrClosed {
+		if err := m.Leave(context.Background()); err != nil && err != ErrClosed {
 			t.Errorf("Leave returned %v", err)
 		}
 		if s := m.Status(); s.State != "over" {

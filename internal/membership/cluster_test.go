@@ -446,10 +446,10 @@ func TestAfterCloseEverythingIsClosed(t *testing.T) {
 		ms := c.form(2)
 		_ = ms[1].Close()
 		for range 10 {
-			if err := ms[1].Leave(context.Background()); !errors.Is(err, gossip.ErrClosed) {
+			if err := ms[1].Leave(context.Background()); !errors.Is(err, ErrClosed) {
 				t.Errorf("Leave: %v", err)
 			}
-			if err := ms[1].WaitUp(context.Background()); !errors.Is(err, gossip.ErrClosed) {
+			if err := ms[1].WaitUp(context.Background()); !errors.Is(err, ErrClosed) {
 				t.Errorf("WaitUp: %v", err)
 			}
 		}

@@ -31,11 +31,10 @@
 //
 // # Errors
 //
-//	ErrSettings    Start refused the settings; every problem is named. Fix and start again.
-//	ErrNotJoined   the node is in no view yet. Retry after WaitUp.
-//	ErrRemoved     this incarnation has ended. Start a new one.
-//	ErrNoKeys      RotateKeys on a node without encryption. Restart it with SecretKeys.
-//	ErrClosed      Close was called.
+//	ErrSettings        Start refused the settings; every problem is named. Fix and start again.
+//	gossip.ErrRemoved  this incarnation has ended. Start a new one.
+//	ErrNoKeys          RotateKeys on a node without encryption. Restart it with SecretKeys.
+//	ErrClosed          Close was called.
 //
 // Errors of sending are those of package transport.
 package membership

@@ -37,7 +37,7 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	}
 	switch {
 	case len(n.cfg.SecretKeys) == 0:
-		return gossip.ErrNoKeys
+		return ErrNoKeys
 	case n.discovery == nil:
 		return nil // there is no gossip
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/peerage-go/peerage/gossip"
 )
 
 func testKey(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 32) }
@@ -91,7 +89,7 @@ func TestWrongKeysChangeNothing(t *testing.T) {
 		if got := m.SecretKeys(); !slices.EqualFunc(got, testKeys(1), bytes.Equal) {
 			t.Errorf("the keys are %v", got)
 		}
-		if err := bare.RotateKeys(testKeys(1)); !errors.Is(err, gossip.ErrNoKeys) || bare.SecretKeys() != nil {
+		if err := bare.RotateKeys(testKeys(1)); !errors.Is(err, ErrNoKeys) || bare.SecretKeys() != nil {
 			t.Errorf("a node without encryption: %v", err)
 		}
 	})

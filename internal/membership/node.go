@@ -313,7 +313,7 @@ func (n *Node) WaitUp(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-n.closed:
-			return gossip.ErrClosed
+			return ErrClosed
 		case <-n.over:
 			return n.unlessClosed(gossip.ErrRemoved)
 		case <-ctx.Done():
@@ -363,7 +363,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended == nil || n.ended.Reason == reasonClosed {
-		return gossip.ErrClosed
+		return ErrClosed
 	}
 	return nil
 }
@@ -373,7 +373,7 @@ func (n *Node) Leave(ctx context.Context) error {
 func (n *Node) unlessClosed(err error) error {
 	select {
 	case <-n.closed:
-		return gossip.ErrClosed
+		return ErrClosed
 	default:
 		return err
 	}

@@ -25,8 +25,15 @@ const (
 	secretKeysMax    = 16
 )
 
-// ErrSettings is wrapped by the errors of invalid settings, which list all of them.
-var ErrSettings = errors.New("gossip: bad settings")
+// Errors of this package, beside gossip.ErrRemoved.
+var (
+	// ErrSettings is wrapped by the errors of invalid settings, which list all of them.
+	ErrSettings = errors.New("gossip: bad settings")
+	// ErrNoKeys: the node was started without SecretKeys, so there are none to rotate.
+	ErrNoKeys = errors.New("gossip: started without SecretKeys")
+	// ErrClosed: Close was called.
+	ErrClosed = errors.New("gossip: closed")
+)
 
 // reporter receives one invalid setting: the name of the field, its value, and a text that
 // states the error and the valid values.
