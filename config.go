@@ -41,7 +41,7 @@ type Config struct {
 	// printable bytes.
 	AppVersion string
 	// Metadata is a further description of the node for readers of views: a zone, a
-	// machine's name. Every view carries it, so it is small. At most 8 entries and 256
+	// machine's name. Every view carries it, so keep it small. At most 8 entries and 256
 	// bytes in all, keys of the same bytes as roles, values printable. It does not change
 	// while the node runs.
 	Metadata map[string]string
@@ -101,14 +101,14 @@ type Config struct {
 	// certainty. Default: 30 s; negative: never.
 	ReformAfter time.Duration
 
-	// Members is the expected number of members. At most 2048. The leader pings all of
-	// them every P; above 200 the defaults of Ping, Lease and RemoveAfter are those below
-	// times Members/200, so that the leader's work and traffic stay those of 200 members.
-	// Worked out for 1000: P = 500 ms, L = 5 s, RemoveAfter = 10 s, and 2000 pings a
-	// second. A larger cluster works but costs its leader more; a smaller one takes
-	// longer to detect silence. Proven crashes are not affected. It does not follow the
-	// view by itself: two nodes that hold different views would count leases by different
-	// lengths. Default: 200.
+	// Members is the expected number of members. At most 2048. The leader pings each member
+	// once in the time of Ping. Above 200 members the defaults of Ping, Lease and RemoveAfter
+	// are those below times Members/200, so that the leader's work and traffic stay those of
+	// 200 members. For 1000 members Ping is 500 ms, Lease 5 s and RemoveAfter 10 s, and the
+	// leader sends 2000 pings a second. A cluster larger than Members works but costs its
+	// leader more; a smaller one takes longer to detect silence. Proven crashes are not
+	// affected. Members does not follow the view: two nodes that hold different views would
+	// count leases by different lengths. Default: 200.
 	Members int
 	// Ping is P (equal): the interval at which the leader pings every member. Default:
 	// 100 ms.
@@ -162,7 +162,8 @@ type Config struct {
 	// At most 4, each of at least 32 random bytes. Each connection begins with a proof, on
 	// both sides, that the far end holds one, and every record of it carries a MAC. It
 	// encrypts no connection, and does not authenticate single nodes: see SECURITY.md.
-	// Datagrams are encrypted, with keys derived from the secrets unless SecretKeys is set. The first is used to dial, all are accepted.
+	// Datagrams are encrypted, with keys derived from the secrets unless SecretKeys is set.
+	// The node dials with the first secret, and accepts connections made with any of them.
 	SharedSecrets [][]byte
 	// SecretKeys encrypt memberlist's gossip. At most 16 AES keys of 16, 24 or 32
 	// bytes. The first encrypts, all decrypt. Node.RotateKeys replaces them.
@@ -215,8 +216,8 @@ type Config struct {
 	//  - "all.keys" and "role-ROLE.keys": the durable keys, one file for each role.
 	//  - "generation": keeps tokens rising when all nodes stop and a clock is set back. It is
 	//    also used without durable keys.
-	//  - "origin": names the cluster of the files, so that the files of another cluster of the same
-	//    name are set aside, not merged.
+	//  - "origin": names the cluster of the files, so that the files of another cluster of
+	//    the same name are set aside, not merged.
 	DataDir string
 	// LameDuck is how long, after readiness became false, Drain keeps sending messages for
 	// callers in this process: time for load balancers to notice, for example 5 s. Shards are
@@ -265,10 +266,10 @@ type CertificateFiles struct {
 	Cert string
 	// Key holds its private key. It is required.
 	Key string
-	// CA holds every trusted authority. It is required. Use one that signs only for this cluster: with
-	// Name empty, any holder of a client certificate of it is admitted. To change the
-	// authority, add the new one here on all nodes, then replace all certificates, then
-	// remove the old one.
+	// CA holds every trusted authority. It is required. Use one that signs only for this
+	// cluster: with Name empty, any holder of a client certificate of it is admitted. To
+	// change the authority, add the new one here on all nodes, then replace all
+	// certificates, then remove the old one.
 	CA string
 	// Name, if set, is a DNS name that the certificate of every node must carry, on both
 	// sides. Empty: the certificate names the host at which its node is reached

@@ -54,15 +54,18 @@
 //
 // # Errors
 //
-//	error         meaning                                   retryable  what to do
-//	*ConfigError  lists all settings that cannot work       no         correct them
-//	ErrStarted    Start was called before                   no         call it once
-//	ErrNoKeys     RotateKeys without Config.SecretKeys      no         restart all nodes with SecretKeys
-//	ErrNotReady   the node is in no cluster (yet, or between incarnations)  yes  wait: WaitReady
-//	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or move it aside:
-//	              belongs to another node, or is in use                the other nodes have the rest
-//	*sharding.UnfinishedError  from Shutdown, Close: handlers still run  no  end the process; look at their stacks
-//	ErrClosed     Drain, Shutdown or Close was called       no         make a new Node
+//	error                      meaning                                   retryable  what to do
+//	*ConfigError               lists all settings that cannot work       no         correct them
+//	ErrStarted                 Start was called before                   no         call it once
+//	ErrNotReady                the node is in no cluster, yet or         yes        wait: WaitReady
+//	                           between incarnations
+//	ErrNoKeys                  RotateKeys without Config.SecretKeys      no         restart all nodes with SecretKeys
+//	ErrClosed                  Drain, Shutdown or Close was called       no         make a new Node
+//	gossip.ErrRemoved          from Drain: the cluster removed the node  no         none: what was not handed
+//	                           before it had handed everything over                 over is lost
+//	*sharding.UnfinishedError  from Shutdown, Close: handlers still run  no         end the process; look at their stacks
+//	replicator.ErrDurable      from Start: a file of durable keys is     no         restore it from a copy, or move it
+//	                           damaged, in use, or another node's                   aside: other nodes have the rest
 //
 // Package sharding lists the errors of messages, package ddata those of replicated data.
 package peerage

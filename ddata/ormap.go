@@ -17,14 +17,15 @@ func ORMapKey[K, V comparable](name string) Key[ORMap[K, V], *ORMapTx[K, V]] {
 // orMapType implements dataType.
 type orMapType[K, V comparable] struct{}
 
-// ORMap is an immutable snapshot of such a map, as Get and Subscribe return it. It is safe
+// ORMap is an immutable snapshot of an ORMapKey, as Get and Subscribe return it. It is safe
 // for concurrent readers.
 type ORMap[K, V comparable] struct {
 	mapping[K, V]
 	of state[*crdt.ORMap[string, string]]
 }
 
-// ORMapTx is such a map within an Update.
+// ORMapTx is an ORMap within an Update: it shows the map as it was, and collects the
+// requested changes.
 type ORMapTx[K, V comparable] struct {
 	ORMap[K, V]
 	d *Data

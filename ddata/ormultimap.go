@@ -16,14 +16,15 @@ func ORMultiMapKey[K, V comparable](name string) Key[ORMultiMap[K, V], *ORMultiM
 // orMultiMapType implements dataType.
 type orMultiMapType[K, V comparable] struct{}
 
-// ORMultiMap is an immutable snapshot of such a map, as Get and Subscribe return it. It is
+// ORMultiMap is an immutable snapshot of an ORMultiMapKey, as Get and Subscribe return it. It is
 // safe for concurrent readers.
 type ORMultiMap[K, V comparable] struct {
 	mapping[K, V]
 	of state[*crdt.ORMultiMap[string, string]]
 }
 
-// ORMultiMapTx is such a map within an Update.
+// ORMultiMapTx is an ORMultiMap within an Update: it shows the map as it was, and collects
+// the requested changes.
 type ORMultiMapTx[K, V comparable] struct {
 	ORMultiMap[K, V]
 	d *Data

@@ -22,7 +22,7 @@ type Discovery struct {
 	RejoinInterval time.Duration
 }
 
-// Resolver looks names up. *net.Resolver is one. Its methods are called from one
+// Resolver resolves names of hosts and services. *net.Resolver implements it. Its methods are called from one
 // goroutine of each node, and should honour ctx.
 type Resolver interface {
 	// LookupNetIP returns the addresses of a host; network is "ip".

@@ -12,7 +12,8 @@ type ViewChanged struct{ View *View }
 
 // LeaseChanged reports that the lease became valid (this node resumes) or invalid (it
 // pauses), or changed its generation or kind; plain renewals are not reported.
-// LeaseValid, called at every dispatch, is authoritative: this event follows it.
+// The event follows the change: code that must not run without a lease has to check
+// LeaseValid of peerage.Node.
 type LeaseChanged struct {
 	Valid bool
 	// Leader is set if it is the leader's own lease.

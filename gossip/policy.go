@@ -13,7 +13,7 @@ import (
 //
 // A policy is a quorum system: everything that must not happen twice - a leader's
 // election, a step to the next view, a lease - rests on a set of members for which Quorum
-// returns true. A part that cannot gather such a set stops within L of its last lease.
+// returns true. A part that cannot gather such a set stops when its last lease ends.
 //
 // An application may implement its own. Quorum documents the requirements; VerifyPolicy
 // checks them.
@@ -119,7 +119,7 @@ func (p StaticQuorum) EnoughVoters(voters, yes int, senior bool) bool {
 // crash of the oldest does not stop everything, as long as no other node is missing.
 //
 // A small part that lives may lack writes that a majority holds: writes acknowledged at
-// WriteMajority may be lost with the part that stops.
+// ddata.Majority may be lost with the part that stops.
 type KeepOldest struct{}
 
 // String returns "keep oldest".
@@ -176,7 +176,8 @@ func (AssumeCrash) EnoughVoters(voters, yes int, senior bool) bool {
 // PolicyError describes how a policy violates the requirements of Policy.Quorum.
 type PolicyError struct {
 	Policy string
-	// View is a view in which it does, A and B are the sets of members that show it.
+	// View is a view for which the policy violates them, A and B are the sets of members
+	// that show this.
 	View *View
 	A, B []NodeID
 	// Why names the requirement.

@@ -35,7 +35,7 @@ const (
 	ErrLimit
 	// ErrKind means that a key holds a value of another data type than the op's.
 	ErrKind
-	// ErrPlan wraps an error of an op's Plan. Nothing was changed.
+	// ErrPlan wraps the error that the function of an update returned. Nothing was changed.
 	ErrPlan
 	// ErrStamp means that the newest stamp of an entry leaves no room for a newer one: it is
 	// more than a minute ahead of this node's clock while another member has a later one, or

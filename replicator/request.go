@@ -8,7 +8,7 @@ type Fence struct {
 	Group string
 	// Term grows with every holder of the office. It is at most an epoch of a view: a
 	// replica rejects a term whose generation (Term>>32) is more than
-	// gossip.GenerationsAhead above that of its view, and a request with it fails with a
+	// gossip.GenerationsAhead above that of its view, and a request with it fails with
 	// ErrLimit.
 	Term uint64
 }

@@ -111,7 +111,9 @@ func (c *Context) Unstash() { c.in.Unstash() }
 // sets its own. Timers are not messages: they do not keep an instance from being idle. A
 // timer that expires while the node has no lease is handled when the lease is back.
 //
-// In OnStop it does nothing. It fails with ErrTimer. The entity must be a TimerHandler.
+// The entity must be a TimerHandler; without OnTimer, the expiry is logged and counted as an
+// error. After fails with ErrTimer if d is not positive, or if the instance has 64 timers
+// already. In OnStop it does nothing.
 func (c *Context) After(name string, d time.Duration) error { return inGroup(c.in.After(name, d)) }
 
 // Every calls OnTimer every d, until Cancel. While a call waits in the mailbox no second one

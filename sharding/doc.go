@@ -31,8 +31,7 @@
 // its reason in Stats.
 //
 // A Reliable delivers at least once, and exactly once as long as no home crashes. It
-// retransmits unconfirmed messages, and shards remember which messages have run (package
-// reliable).
+// retransmits unconfirmed messages, and shards remember which messages have run.
 //
 // Between entities of one process, once the home is known, no codec is used, nothing is
 // copied, and Limits.PayloadBytes is not checked. So don't change a request after sending
@@ -89,9 +88,9 @@
 //
 //	if errors.Is(err, sharding.ErrOverloaded) { ... }
 //
-// Retryable and OutcomeUnknown answer the same of any error, and as methods of *Error:
-// Retryable is true for "yes" and "maybe run", OutcomeUnknown for "maybe run". There the
-// handler may have run, and may even still run.
+// The functions Retryable and OutcomeUnknown report the second column of any error, and so do
+// the methods of *Error: Retryable is true for "yes" and "maybe run", OutcomeUnknown for
+// "maybe run". After such an error the handler may have run, and may even still run.
 //
 // The details are for logs and operators; errors.Is finds them, too:
 //

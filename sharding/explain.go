@@ -23,9 +23,11 @@ type TraceEvent struct {
 	// Term is the term that the node followed, or held, at that time.
 	Term gossip.Epoch `json:"term"`
 	// By is "region" or "coordinator".
-	By     string        `json:"by"`
-	Kind   string        `json:"kind"`
-	Shard  ShardID       `json:"shard"`
+	By string `json:"by"`
+	// Kind names the event in a word or two. Detail adds what this event alone has.
+	Kind  string  `json:"kind"`
+	Shard ShardID `json:"shard"`
+	// Node is the node that the event concerns, for example the shard's new home.
 	Node   gossip.NodeID `json:"node,omitzero"`
 	Token  Token         `json:"token"`
 	Detail string        `json:"detail,omitempty"`

@@ -129,13 +129,13 @@ type Stats struct {
 	// HeldUp is the number of callers of Tell and Ask that wait now for room in an entity's
 	// mailbox, here or on another node. Parked is the number of messages of other nodes
 	// that wait here for room in a mailbox; back-pressure stops their senders before there
-	// are too many. Blocked counts how often this node had used up all that a home had
-	// granted.
+	// are too many.
 	HeldUp, Parked int
 	// Stopped is the number of slow entities at other nodes: their homes have parked
 	// messages of this node, and callers for them wait here, apart from callers for other
 	// entities.
 	Stopped int
+	// Blocked counts how often this node had used up all that a home had granted.
 	Blocked uint64
 	// Activated counts instances that began here.
 	Activated uint64

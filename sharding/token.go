@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// Token is the fencing token of one allocation of one shard (G2). Every later allocation of
+// Token is the fencing token of one allocation of one shard. Every later allocation of
 // the shard has a greater one. The zero Token is below every token that was given out. Tokens
 // are plain values, which any goroutine may use.
 type Token struct {

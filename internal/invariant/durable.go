@@ -6,8 +6,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// Durable checks S4: every ReadMajority that succeeds returns each write acknowledged at
-// WriteMajority before the read began, unless more of the members at that time were lost
+// Durable checks S4: every majority read that succeeds returns each write acknowledged at
+// a majority before the read began, unless more of the members at that time were lost
 // since than a majority covers. ReadIn checks a cluster that may part into lineages.
 type Durable struct {
 	acked []ackedWrite
