@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -20,7 +21,7 @@ type hub struct {
 	from    source
 	options Options
 	// kick makes the next poll begin early.
-	kick chan struct{}
+	kick signal.Wake
 
 	mu      sync.Mutex
 	model   *model
@@ -46,7 +47,7 @@ type stream struct {
 }
 
 func newHub(from source, o Options) *hub {
-	return &hub{from: from, options: o, kick: make(chan struct{}, 1), model: newModel(), streams: map[*stream]struct{}{}}
+	return &hub{from: from, options: o, kick: signal.NewWake(), model: newModel(), streams: map[*stream]struct{}{}}
 }
 
 // openStream adds a page, and begins to poll if it is the first. It returns nil if too many
@@ -65,7 +66,7 @@ func (h *hub) openStream(typ string) *stream {
 		h.polling = true
 		go h.pollLoop()
 	}
-	h.wakePoll()
+	h.kick.Set()
 	return s
 }
 
@@ -79,14 +80,7 @@ func (h *hub) closeStream(s *stream, dropped bool) {
 		h.counts.Dropped++
 		h.options.Logger.Warn("dashboard: a page was dropped since it read nothing for too long; reload it", "dropped", h.counts.Dropped)
 	}
-	h.wakePoll()
-}
-
-func (h *hub) wakePoll() {
-	select {
-	case h.kick <- struct{}{}:
-	default:
-	}
+	h.kick.Set()
 }
 
 // pollLoop polls until no page is open.
@@ -253,7 +247,7 @@ func (h *hub) onEvent(e gossip.Event) {
 	case gossip.ViewChanged:
 		h.view = e.View
 	}
-	h.wakePoll()
+	h.kick.Set()
 }
 
 func removalText(c gossip.Cause) string {

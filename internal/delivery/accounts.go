@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -23,7 +24,7 @@ type Accounts struct {
 	typ    string
 	shards uint32
 	self   gossip.NodeID
-	signal chan struct{}
+	wake   signal.Wake
 
 	// budgets are those of the node.
 	budgets *Budgets
@@ -97,7 +98,7 @@ func (b *Budgets) Used() (parked, windows uint64) {
 func newAccounts(typ string, shards uint32, self gossip.NodeID, budgets *Budgets, send func(to gossip.NodeID, frame []byte)) *Accounts {
 	a := &Accounts{
 		typ: typ, shards: shards, self: self, budgets: budgets, send: send,
-		signal: make(chan struct{}, 1), senders: map[gossip.NodeID]*PeerAccounts{},
+		wake: signal.NewWake(), senders: map[gossip.NodeID]*PeerAccounts{},
 	}
 	budgets.addPool(&a.pool)
 	return a
@@ -349,12 +350,7 @@ func (a *Accounts) closeAccount(of *Account) {
 }
 
 // wakeLoop lets run look for grants that are due.
-func (a *Accounts) wakeLoop() {
-	select {
-	case a.signal <- struct{}{}:
-	default:
-	}
-}
+func (a *Accounts) wakeLoop() { a.wake.Set() }
 
 // run sends the notices that no reader sends, until ctx ends.
 func (a *Accounts) run(ctx context.Context) {
@@ -362,7 +358,7 @@ func (a *Accounts) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.signal:
+		case <-a.wake:
 		}
 		for _, s := range a.allSenders() {
 			s.Transmit()

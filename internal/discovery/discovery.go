@@ -22,6 +22,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/internal/wire"
 )
@@ -51,8 +52,8 @@ type Discovery struct {
 	// alive counts, by address, the nodes that memberlist considers alive. It is a copy
 	// because memberlist's own records change while they are read.
 	alive map[string]int
-	// aloneSignal holds a token when no other node is alive.
-	aloneSignal chan struct{}
+	// alone is set when no other node is alive.
+	alone signal.Wake
 
 	stop  chan struct{}
 	ended chan struct{}
@@ -94,7 +95,7 @@ func Start(cfg *Config, self gossip.Node, t transport.Transport, sink Sink) (*Di
 		return nil, err
 	}
 	d := &Discovery{
-		self: self, cfg: cfg, sink: sink, names: newNameTable(), alive: map[string]int{}, aloneSignal: make(chan struct{}, 1),
+		self: self, cfg: cfg, sink: sink, names: newNameTable(), alive: map[string]int{}, alone: signal.NewWake(),
 		stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{}),
 	}
 	mc := d.memberlistConfig()
@@ -225,10 +226,7 @@ func (d *Discovery) NotifyLeave(n *memberlist.Node) {
 			delete(d.alive, node.Addr)
 		}
 		if len(d.alive) == 0 {
-			select {
-			case d.aloneSignal <- struct{}{}:
-			default:
-			}
+			d.alone.Set()
 		}
 		d.mu.Unlock()
 		d.names.markGone(n.Name, time.Now())
@@ -343,7 +341,7 @@ func (d *Discovery) PingSome() {
 			if waiting--; err == nil {
 				return
 			}
-		case <-d.aloneSignal:
+		case <-d.alone:
 			if d.OtherAddrs() == 0 {
 				return
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/signal"
 )
 
 // Config configures a Driver of events of type E.
@@ -29,7 +30,7 @@ type Config[E any] struct {
 // All methods are safe for concurrent use; Run is called once.
 type Driver[E any] struct {
 	cfg  Config[E]
-	wake chan struct{}
+	wake signal.Wake
 	// timer calls Wake. It has no channel: in a bubble of synctest, Go 1.26's race detector
 	// crashes when the channel of a timer that has expired is read while another expires
 	// (golang/go issue 78156; docs/TESTING.md).
@@ -55,7 +56,7 @@ const waitMax = time.Hour
 
 // New returns a Driver that waits for Run.
 func New[E any](cfg Config[E]) *Driver[E] {
-	d := &Driver[E]{cfg: cfg, wake: make(chan struct{}, 1), armed: clock.Never}
+	d := &Driver[E]{cfg: cfg, wake: signal.NewWake(), armed: clock.Never}
 	d.timer = time.AfterFunc(waitMax, d.Wake)
 	return d
 }
@@ -120,12 +121,7 @@ func (d *Driver[E]) joinNewest(ev E) bool {
 }
 
 // Wake makes Run step soon, also without an event.
-func (d *Driver[E]) Wake() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *Driver[E]) Wake() { d.wake.Set() }
 
 // ArmTimer makes Run step at an instant, if it would not do so before. It is for callers that
 // have stepped the core themselves.

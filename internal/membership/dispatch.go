@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -53,7 +54,7 @@ type dispatcher struct {
 	mu    sync.Mutex
 	queue []item
 	subs  []*subscription
-	wake  chan struct{}
+	wake  signal.Wake
 	done  chan struct{}
 	ended chan struct{}
 	// delivered and coalesced count events.
@@ -85,7 +86,7 @@ type subscription struct {
 }
 
 func newDispatcher(why func(gossip.NodeID) gossip.Departure) *dispatcher {
-	d := &dispatcher{why: why, wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
+	d := &dispatcher{why: why, wake: signal.NewWake(), done: make(chan struct{}), ended: make(chan struct{})}
 	go d.runDelivery()
 	return d
 }
@@ -102,7 +103,7 @@ func (d *dispatcher) putEvent(ev Event, do func()) {
 		d.queue = append(d.queue, item{ev: ev, do: do})
 	}
 	d.mu.Unlock()
-	d.wakeUp()
+	d.wake.Set()
 }
 
 // replaces reports whether a supersedes b when it is queued right behind it.
@@ -130,7 +131,7 @@ func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 	d.queue = append(d.queue, item{sub: s, do: func() { d.deliverState(s) }})
 	d.subs = append(d.subs, s)
 	d.mu.Unlock()
-	d.wakeUp()
+	d.wake.Set()
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -160,13 +161,6 @@ func (d *dispatcher) deliverState(s *subscription) {
 		d.callSubscriber(s, *d.removed)
 	}
 	s.live = true
-}
-
-func (d *dispatcher) wakeUp() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
 }
 
 // closeQueue delivers what is queued, ends the goroutine and waits for it.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/signal"
 )
 
 // feedWaitingMax bounds the events that wait for one subscriber of a Feed, in addition to
@@ -43,7 +44,7 @@ type follower struct {
 	// missed counts the events dropped since the queue was full.
 	missed    int
 	cancelled bool
-	wake      chan struct{}
+	wake      signal.Wake
 	ended     chan struct{}
 }
 
@@ -84,14 +85,7 @@ func (f *Feed) queueEvent(s *follower, ev gossip.Event) {
 	default:
 		s.queue = append(s.queue, ev)
 	}
-	s.wakeUp()
-}
-
-func (s *follower) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Set()
 }
 
 // Subscribe calls fn for every event from now on, in order, from one goroutine. The
@@ -102,7 +96,7 @@ func (s *follower) wakeUp() {
 func (f *Feed) Subscribe(fn func(gossip.Event)) (cancel func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &follower{fn: fn, queue: f.told.stateEvents(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &follower{fn: fn, queue: f.told.stateEvents(), wake: signal.NewWake(), ended: make(chan struct{})}
 	f.subs = append(f.subs, s)
 	go f.runFollower(s)
 	return func() {
@@ -110,7 +104,7 @@ func (f *Feed) Subscribe(fn func(gossip.Event)) (cancel func()) {
 		defer f.mu.Unlock()
 		s.cancelled = true
 		f.subs = slices.DeleteFunc(f.subs, func(x *follower) bool { return x == s })
-		s.wakeUp()
+		s.wake.Set()
 	}
 }
 
@@ -166,7 +160,7 @@ func (f *Feed) Close(ctx context.Context) error {
 	f.closed = true
 	subs := slices.Clone(f.subs)
 	for _, s := range subs {
-		s.wakeUp()
+		s.wake.Set()
 	}
 	f.mu.Unlock()
 	for _, s := range subs {

@@ -17,6 +17,7 @@ import (
 	"github.com/peerage-go/peerage/internal/driver"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -292,7 +293,7 @@ func (r *Replicator) Keys(ctx context.Context, prefix string) (keys []string, er
 func (r *Replicator) Subscribe(pattern string, f func(operation.Change)) (cancel func()) {
 	prefix, isPrefix := strings.CutSuffix(pattern, "*")
 	s := &subscription{name: prefix, prefix: isPrefix, f: f, fetch: r.fetchValue, dirty: map[string]struct{}{},
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+		wake: signal.NewWake(), quit: make(chan struct{}), done: make(chan struct{})}
 	if !r.post(job{call: func() { r.loop.subscribe(s) }}) {
 		return func() {}
 	}

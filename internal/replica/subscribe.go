@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/signal"
 )
 
 // subscription calls one subscriber with the values of changed keys. The replicator's
@@ -25,7 +26,7 @@ type subscription struct {
 	mu    sync.Mutex
 	dirty map[string]struct{}
 
-	wake chan struct{}
+	wake signal.Wake
 	quit chan struct{}
 	once sync.Once
 	done chan struct{}
@@ -43,10 +44,7 @@ func (s *subscription) markKeys(keys ...string) {
 		s.dirty[k] = struct{}{}
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Set()
 }
 
 // takeMarked returns the marked keys, sorted, and unmarks them.

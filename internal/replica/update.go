@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -169,8 +170,8 @@ type turn struct {
 	in     *turns
 	keys   []turnKey
 	waited bool
-	// moved gets a value when an update before it has ended.
-	moved chan struct{}
+	// moved is set when an update before it has ended.
+	moved signal.Wake
 }
 
 func (ts *turns) turnFor(ops []operation.Op, level replicator.Level) *turn {
@@ -201,7 +202,7 @@ func (t *turn) waitTurn(ctx context.Context) error {
 		return nil
 	}
 	t.waited = true
-	t.moved = make(chan struct{}, 1)
+	t.moved = signal.NewWake()
 	t.in.mu.Lock()
 	if t.in.queues == nil {
 		t.in.queues = map[turnKey][]*turn{}
@@ -246,10 +247,7 @@ func (t *turn) endTurn() {
 			continue
 		}
 		for _, o := range q {
-			select {
-			case o.moved <- struct{}{}:
-			default:
-			}
+			o.moved.Set()
 		}
 	}
 }

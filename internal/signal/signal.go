@@ -1,4 +1,5 @@
-// Package signal holds a Signal, which wakes all goroutines that wait for a change.
+// Package signal holds a Signal, which wakes all goroutines that wait for a change, and a
+// Wake, which wakes one.
 package signal
 
 import (
@@ -38,4 +39,19 @@ func (s *Signal) Broadcast() {
 		s.ch = nil
 	}
 	s.waited.Store(false)
+}
+
+// Wake wakes the one goroutine that receives from it. Use NewWake. It holds at most one
+// wake-up, so the goroutine must look at everything that it waits for.
+type Wake chan struct{}
+
+// NewWake returns a Wake that is not set.
+func NewWake() Wake { return make(Wake, 1) }
+
+// Set wakes the goroutine, now or when it next receives. It does not block.
+func (w Wake) Set() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
 }

@@ -2,7 +2,8 @@ package signal
 
 import "testing"
 
-func closed(ch <-chan struct{}) bool {
+// ready reports whether ch has a value or is closed.
+func ready(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
@@ -15,14 +16,29 @@ func TestBroadcastWakesAllThatWaited(t *testing.T) {
 	var s Signal
 	s.Broadcast()
 	first, second := s.Wait(), s.Wait()
-	if closed(first) || closed(second) {
+	if ready(first) || ready(second) {
 		t.Fatal("a Broadcast before Wait wakes")
 	}
 	s.Broadcast()
-	if !closed(first) || !closed(second) {
+	if !ready(first) || !ready(second) {
 		t.Error("a Broadcast leaves goroutines waiting")
 	}
-	if closed(s.Wait()) {
+	if ready(s.Wait()) {
 		t.Error("one Broadcast wakes a later Wait as well")
+	}
+}
+
+func TestWakeHoldsOneWakeUp(t *testing.T) {
+	w := NewWake()
+	if ready(w) {
+		t.Fatal("a new Wake is set")
+	}
+	w.Set()
+	w.Set()
+	if !ready(w) {
+		t.Error("Set leaves the goroutine waiting")
+	}
+	if ready(w) {
+		t.Error("two calls of Set wake twice")
 	}
 }

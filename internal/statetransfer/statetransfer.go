@@ -23,6 +23,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -54,13 +55,13 @@ type Transfers struct {
 	// mu guards the core and its departures.
 	mu   sync.Mutex
 	core *mover.Core
-	// wakes has the channels of the transfers that are sent here.
-	wakes map[*mover.Departure]chan struct{}
+	// wakes wake the goroutines of the transfers that are sent here.
+	wakes map[*mover.Departure]signal.Wake
 }
 
 // New returns Transfers without states.
 func New(cfg Config) *Transfers {
-	return &Transfers{cfg: cfg, core: mover.New(mover.Config{Self: cfg.Self}), wakes: map[*mover.Departure]chan struct{}{}}
+	return &Transfers{cfg: cfg, core: mover.New(mover.Config{Self: cfg.Self}), wakes: map[*mover.Departure]signal.Wake{}}
 }
 
 // Counters count the states of one type.
@@ -110,25 +111,18 @@ func (t *Transfers) HandleFrame(from gossip.NodeID, frame []byte) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if d := t.core.OnAck(t.cfg.Clock.Now(), from, ack); d != nil {
-			wakeUp(t.wakes[d])
+			t.wakes[d].Set()
 		}
 	}
 	return nil
 }
 
-func wakeUp(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// beginTransfer begins a transfer, and returns the channel that is signalled when it advances.
-func (t *Transfers) beginTransfer(a mover.Allocation, o mover.Order, states map[string][]byte) (*mover.Departure, chan struct{}) {
+// beginTransfer begins a transfer, and returns the Wake that is set when it advances.
+func (t *Transfers) beginTransfer(a mover.Allocation, o mover.Order, states map[string][]byte) (*mover.Departure, signal.Wake) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.core.Begin(t.cfg.Clock.Now(), a, o, states)
-	wake := make(chan struct{}, 1)
+	wake := signal.NewWake()
 	t.wakes[d] = wake
 	return d, wake
 }
@@ -173,7 +167,7 @@ func (t *Type) Send(order region.StopShard, st activation.Stopped) {
 	}
 	to := order.To
 	d, wake := t.all.beginTransfer(t.allocation(st.Shard, st.Token), mover.Order{To: to, Term: order.Term, Within: order.Within}, st.States)
-	timer := time.AfterFunc(order.Within, func() { wakeUp(wake) })
+	timer := time.AfterFunc(order.Within, wake.Set)
 	defer timer.Stop()
 	var frame []byte
 	var failed error

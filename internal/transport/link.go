@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/socket"
 )
 
@@ -54,8 +55,8 @@ type link struct {
 	// reached is set once a connection to the peer, of any class, was established.
 	reached *atomic.Bool
 
-	// wake carries one token for the owner goroutine.
-	wake chan struct{}
+	// wake is for the owner goroutine, which checks all state.
+	wake signal.Wake
 
 	// mu guards what follows. It is held for a copy of a frame, never over a system
 	// call. Lock order: link.mu, then lifetime.mu.
@@ -93,7 +94,7 @@ type linkShared struct {
 
 func (l *link) initLink(s *linkShared, p Peer, c Class, reached *atomic.Bool) {
 	l.shared, l.peer, l.class, l.limit, l.reached = s, p, c, *s.cfg.class(c), reached
-	l.wake = make(chan struct{}, 1)
+	l.wake = signal.NewWake()
 	l.backlog.pool = &s.blocks
 }
 
@@ -137,21 +138,13 @@ func (l *link) stopLink(why DropReason) {
 	if conn != nil {
 		_ = conn.Close() // unblocks writer and watcher
 	}
-	l.signal()
+	l.wake.Set()
 }
 
 func (l *link) alive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.stopped
-}
-
-// signal wakes the owner; one token is enough, since the owner checks all state.
-func (l *link) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
 }
 
 // runLink is the owner goroutine.
@@ -294,7 +287,7 @@ func (l *link) breakOff(conn net.Conn, cause error) {
 	}
 	l.mu.Unlock()
 	_ = conn.Close() // unblocks the writer
-	l.signal()
+	l.wake.Set()
 }
 
 // onLost empties the queue after an open connection broke.

@@ -88,7 +88,7 @@ func (l *link) queuedLocked() {
 	}
 	l.mu.Unlock()
 	if wake {
-		l.signal()
+		l.wake.Set()
 	}
 }
 
@@ -365,7 +365,7 @@ func (l *link) writeDirectly(k Kind, payload []byte) {
 	l.idle = !wake
 	l.mu.Unlock()
 	if wake {
-		l.signal()
+		l.wake.Set()
 	}
 }
 
