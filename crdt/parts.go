@@ -158,8 +158,8 @@ func (m *ORMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.asSet().P
 // that shares no memory with this one.
 func (m *ORMap[K, V]) Part(want []bool, grain uint8) Value { return m.wrap(m.asSet().cut(want, grain)) }
 
-// Grain returns a constant: the parts of a set that only grows go by its elements,
-// whatever the grain.
+// Grain returns a constant. The parts of a GSet divide its elements by their hashes, and do
+// not depend on the grain.
 func (s *GSet[E]) Grain() uint8 { return grainMin }
 
 // PartSums returns hashes of the value's n parts: parts with equal hashes are equal. It

@@ -65,7 +65,8 @@ type memberRow struct {
 	Self    bool     `json:"self,omitempty"`
 	// Coordinates are the types that it coordinates.
 	Coordinates []string `json:"coordinates,omitempty"`
-	// Answers is false if its figures did not come in time: those below are then missing.
+	// Answers is false if the node did not send its figures in time. The fields below are then
+	// empty.
 	Answers  bool    `json:"answers"`
 	Ready    bool    `json:"ready"`
 	NotReady string  `json:"not_ready,omitempty"`

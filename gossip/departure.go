@@ -54,7 +54,7 @@ func (c *Cause) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("view: unknown cause %q", text)
+	return fmt.Errorf("gossip: unknown cause %q", text)
 }
 
 // Departure is a member that a view leaves out, and why. It is part of the agreed view,

@@ -29,8 +29,8 @@ func (id *NodeID) UnmarshalText(text []byte) error {
 // before every view.
 type Epoch uint64
 
-// Generation returns the part of e that an emergency takeover or the forming of
-// a cluster opens anew.
+// Generation returns the upper part of e. An emergency takeover and the forming of a cluster
+// open a new generation; an ordinary change of the view stays in its generation.
 func (e Epoch) Generation() uint32 { return uint32(e >> 32) }
 
 // String returns generation.n.
@@ -117,7 +117,7 @@ func (s *Status) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("view: unknown status %q", text)
+	return fmt.Errorf("gossip: unknown status %q", text)
 }
 
 // Votes reports whether members of this status count in quorums and may hold
@@ -301,7 +301,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("view: unknown verdict %q", text)
+	return fmt.Errorf("gossip: unknown verdict %q", text)
 }
 
 // Contest is an open contest with another cluster of the same name.

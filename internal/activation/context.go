@@ -216,7 +216,7 @@ func (l *lazyContext) afterCall() context.Context {
 	return endedContext{}
 }
 
-// endedContext is the context of a call that has returned without making one.
+// endedContext is the context of a call that has returned and had no use for a context.
 type endedContext struct{ context.Context }
 
 func (endedContext) Done() <-chan struct{} {

@@ -43,7 +43,7 @@ type Snapshotter[C any] interface {
 	Restore(ctx C, state []byte) error
 }
 
-// Func makes an Entity without state of a function.
+// Func is a function that serves as an Entity without state.
 type Func[C, Req, Resp any] func(ctx C, req Req) (Resp, error)
 
 // Handle calls f.

@@ -30,9 +30,10 @@ type runQueue[C, Req, Resp any] struct {
 	working []*worker[C, Req, Resp]
 }
 
-// task is an instance that has messages, or must end. A message that met it at rest is
-// part of the task, not of a mailbox: when messages are spread over many entities most
-// come alone, and a mailbox for each would cost as much as the rest of its way.
+// task is an instance that has messages, or must end. If the instance was at rest when a
+// message arrived, the task carries the message, and no mailbox is made: when messages are
+// spread over many entities, most arrive alone, and a mailbox for each would cost as much as
+// all else.
 type task[C, Req, Resp any] struct {
 	s  *Shard[C, Req, Resp]
 	in *instance[C, Req, Resp]
@@ -213,8 +214,8 @@ func (i *BatchInserter[C, Req, Resp]) Flush() {
 
 // worker is the state of a goroutine that runs instances, one after another.
 type worker[C, Req, Resp any] struct {
-	// user is the Context for the next call, of the entities' type, and ctx the Context
-	// in it.
+	// user is the Context of the next call, in the type that entities receive. ctx is the
+	// Context that user wraps.
 	user C
 	ctx  *Context
 	// newContext makes them.

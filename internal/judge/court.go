@@ -92,7 +92,8 @@ func (c *court) addPromise(name string, availability bool) *promise {
 	return p
 }
 
-// of returns a promise. One that the run does not give is judged, and not printed.
+// of returns the promise of a name. For a promise that the run does not give, it returns one
+// that is judged but not printed.
 func (c *court) of(name string) *promise {
 	if p := c.byName[name]; p != nil {
 		return p

@@ -53,8 +53,8 @@ func (d *describer) describe(t reflect.Type) {
 	}
 }
 
-// describeFields writes the fields of a struct in the order of their names, unless the codec
-// writes them without.
+// describeFields writes the fields of a struct. They are sorted by name if the codec writes
+// their names; a codec that writes values alone depends on their order.
 func (d *describer) describeFields(t reflect.Type) {
 	if n, again := d.seen[t]; again {
 		fmt.Fprintf(&d.b, "#%d", n)

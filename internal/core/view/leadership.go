@@ -97,7 +97,7 @@ func (o *leadership) beginTerm(cand *candidacy, w way) {
 	o.current = o.newTally(o.view)
 	o.foreign.followForeign(nil)
 	for _, id := range slices.Concat(o.evidence.deadMembers()) {
-		// Members that promised were asked about the dead and have no link with them.
+		// A promise also answers the question about the dead: its member has no link to them.
 		o.doubts.asked[id] = &doubt{asked: cand.began, waiting: o.evidence.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
 	o.traceEvent("leads", o.self(), "")

@@ -41,7 +41,7 @@ type Settings struct {
 // Counters are the counters and gauges of one type on this node, for the life of the process.
 type Counters struct {
 	delivery.Counters
-	// Entities are those of the entities here.
+	// Entities counts what the entities on this node do.
 	Entities activation.Counters
 	// NodeLost counts asks that failed because the connection to the home broke. Received
 	// counts requests of other nodes, Stale those under another token than the shard's.
@@ -76,7 +76,7 @@ type Endpoint struct {
 	// Current is the incarnation that serves the type, nil while there is none.
 	Current atomic.Pointer[Incarnation]
 
-	// epoch is the origin of activation.Message.Expires.
+	// epoch is the instant from which activation.Message.Expires counts.
 	epoch time.Time
 	// strict is that of the present incarnation.
 	strict atomic.Bool

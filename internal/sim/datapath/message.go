@@ -51,7 +51,7 @@ const (
 	Grant
 	// Blocked carries the report of a sender whose window is used up.
 	Blocked
-	// Stop sets the gate of an entity; Stopped asks for it.
+	// Stop sets the gate of an entity. A sender requests its state with Stopped.
 	Stop
 	Stopped
 	// Shrink asks a sender to return the growth of a window; Shrunk is the answer.
