@@ -100,7 +100,7 @@ type Supervision struct {
 // Validate returns an error if a setting is invalid.
 func (v Supervision) Validate() error {
 	if v.OnPanic > Stop || v.BackoffMin < 0 || v.BackoffMax < v.BackoffMin {
-		return fmt.Errorf("supervision wants a known directive and 0 <= BackoffMin <= BackoffMax, is %+v", v)
+		return fmt.Errorf("Supervision must have a known OnPanic and 0 <= BackoffMin <= BackoffMax, is %+v", v)
 	}
 	return nil
 }

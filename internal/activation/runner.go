@@ -362,7 +362,7 @@ func (r *runner[C, Req, Resp]) sendAnswer(m *Message[Req], resp Resp, err error)
 
 // notStarted logs why an instance did not start, since there is no asker for the error.
 func (r *runner[C, Req, Resp]) notStarted(err error) {
-	r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: entity did not start", err)
+	r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: entity did not start; the next message tries again; mend its New or OnStart", err)
 }
 
 // errLapsed: no handler was called, since the lease ended while the instance began, or
@@ -478,7 +478,7 @@ func (r *runner[C, Req, Resp]) stopTimers() {
 
 func (r *runner[C, Req, Resp]) restoreState(ent any, state []byte) error {
 	if err := appError(callRestore(r.user, ent, state)); err != nil {
-		r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: state was not restored", err)
+		r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: state was not restored; it is kept, and the next message tries again; mend its Restore", err)
 		return fmt.Errorf("%w: %w", failure.Restore, err)
 	}
 	return nil

@@ -82,7 +82,7 @@ func (r *runner[C, Req, Resp]) takeSnapshot(ent Snapshotter[C]) {
 	}()
 	state, err := r.stateNow(ent)
 	if err != nil {
-		r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: no snapshot, the entity moves without its state", err)
+		r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: no snapshot; the entity moves without its state; mend its Snapshot", err)
 		return
 	}
 	s := r.shard
@@ -203,7 +203,7 @@ func (r *runner[C, Req, Resp]) stateNow(ent Snapshotter[C]) (state []byte, err e
 // undo drops the instance.
 func (r *runner[C, Req, Resp]) undo(why error) {
 	r.shard.host.cfg.Counters.StatesLost.Add(1)
-	r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: state cannot be replicated, the change is undone", why)
+	r.shard.host.failures.logError(r.logger(), slog.LevelError, "sharding: state cannot be replicated; the change is undone; mend its Snapshot, or raise the limits of Type.State", why)
 	s := r.shard
 	r.in.ent, r.broken = nil, true
 	r.in.flags.And(^flagBegun)
@@ -222,7 +222,7 @@ func (r *runner[C, Req, Resp]) undo(why error) {
 // loadState restores the Keeper's state in a new instance.
 func (r *runner[C, Req, Resp]) loadState(ent any) error {
 	if _, ok := ent.(Snapshotter[C]); !ok {
-		return fmt.Errorf("%w: %T is no Snapshotter (Snapshot(*Context) ([]byte, error), Restore(*Context, []byte) error), and its type wants replicated state", failure.State, ent)
+		return fmt.Errorf("%w: %T is no Snapshotter (Snapshot(*Context) ([]byte, error), Restore(*Context, []byte) error), and Type.State is set", failure.State, ent)
 	}
 	state, ok := r.shard.host.cfg.Keeper.Load(r.shard.info.number, r.shard.info.token, r.in.id)
 	if !ok {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,4 +143,52 @@ var (
 // headOf returns the words with which a line begins, without its package and its advice.
 func headOf(msg string) string {
 	return logTail.ReplaceAllString(logPrefix.ReplaceAllString(msg, ""), "")
+}
+
+// TestErrorLinesNameAConsequence checks that each line that the library logs at level ERROR
+// has a second part behind what happened: what follows from it, or what the operator does.
+func TestErrorLinesNameAConsequence(t *testing.T) {
+	found := 0
+	for _, f := range tree(t) {
+		if !f.library() || in(f.pkg, "internal/harness") || in(f.pkg, "internal/sim") {
+			continue
+		}
+		for _, msg := range errorLinesIn(f.ast) {
+			found++
+			if !strings.ContainsAny(logPrefix.ReplaceAllString(msg, ""), ";:") {
+				t.Errorf("%s: the line %q names no consequence", f.path, msg)
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d lines found: the search is broken", found)
+	}
+}
+
+// errorLinesIn returns the texts of lines at level ERROR: the argument of a method Error, or
+// the longest text of a call with slog.LevelError.
+func errorLinesIn(n ast.Node) []string {
+	var out []string
+	ast.Inspect(n, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		longest := ""
+		if calledName(call) == "Error" {
+			longest = literalOf(call.Args[0])
+		}
+		if slices.ContainsFunc(call.Args, func(e ast.Expr) bool { return selected(e) == "LevelError" }) {
+			for _, e := range call.Args {
+				if text := literalOf(e); len(text) > len(longest) {
+					longest = text
+				}
+			}
+		}
+		if strings.Contains(longest, " ") {
+			out = append(out, longest)
+		}
+		return true
+	})
+	return out
 }

@@ -51,6 +51,6 @@ func (r *recoverStrategy) Rebalance(s *strategy.State) (moves []strategy.ShardID
 }
 
 func (r *recoverStrategy) logPanic(v any) {
-	r.lines.Log(r.log, slog.LevelError, "panic", "sharding: strategy panicked, shards go to the most suitable nodes",
+	r.lines.Log(r.log, slog.LevelError, "panic", "sharding: strategy panicked; shards go to the most suitable nodes; mend the strategy",
 		"type", r.typ, "panic", v, "stack", string(debug.Stack()))
 }

@@ -86,7 +86,7 @@ func (d *TypeDriver) startWith(shard strategy.ShardID, token protocol.Token, sta
 	if err := d.endpoint.StartShard(shard, token, states); err != nil {
 		// The core and the host disagree: fence and stop the shard, never the process.
 		d.counters.Duplicates.Add(1)
-		d.all.env.Log.Error("sharding: shard could not be started", "type", d.typ.Name, "shard", shard, "token", token, "error", err)
+		d.all.env.Log.Error("sharding: a shard could not be started here; it counts as stopped, and is placed again (please report)", "type", d.typ.Name, "shard", shard, "token", token, "error", err)
 		d.inbox.Put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
 		return
 	}

@@ -65,7 +65,8 @@ func (l *loop) restore() {
 	if err = errors.Join(err, merr); err != nil {
 		l.disk.broken = fmt.Errorf("%w: %s: not taken in whole, so nothing is written to it: %w", replicator.ErrDurable, l.disk.to.cfg.Path, err)
 		l.diskFails(l.disk.broken)
-		l.r.cfg.Logger.Error("replicator: durable keys are incomplete", "role", l.r.cfg.Role, "error", err)
+		l.r.cfg.Logger.Error("replicator: durable keys are incomplete; until a restart nothing is written to their file, and writes of them fail here; see the error, and restore the file or remove it",
+			"role", l.r.cfg.Role, "error", err)
 		l.stats.DurableErrors++
 	}
 }
@@ -94,7 +95,8 @@ func (l *loop) putAside() {
 	if err != nil {
 		d.broken = fmt.Errorf("%w: %s: was away for too long and cannot be set aside, so nothing is written to it: %w", replicator.ErrDurable, d.to.cfg.Path, err)
 		l.diskFails(d.broken)
-		l.r.cfg.Logger.Error("replicator: cannot set durable keys aside", "role", l.r.cfg.Role, "error", d.broken)
+		l.r.cfg.Logger.Error("replicator: cannot set durable keys aside; until a restart nothing is written to their file, and writes of them fail here; check the disk",
+			"role", l.r.cfg.Role, "error", d.broken)
 		l.stats.DurableErrors++
 		return
 	}

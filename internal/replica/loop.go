@@ -338,7 +338,8 @@ func (l *loop) quiet() bool { return l.core.Deadline().After(l.r.cfg.Clock.Now()
 // contain ends this replicator, and not the process, when the core has a bug.
 func (l *loop) contain() {
 	if x := recover(); x != nil {
-		l.r.cfg.Logger.Error("replicator: broken, closing it", "role", l.r.cfg.Role, "panic", x, "stack", string(debug.Stack()))
+		l.r.cfg.Logger.Error("replicator: a panic in its core; it ends, and requests of its role fail with ErrClosed; restart the node (please report)",
+			"role", l.r.cfg.Role, "panic", x, "stack", string(debug.Stack()))
 		l.r.quitOnce.Do(func() { close(l.r.quit) })
 	}
 }

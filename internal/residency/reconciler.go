@@ -107,7 +107,7 @@ func (r *Reconciler) onReplica(s daemon.State) {
 func (r *Reconciler) Serve(h *Home) {
 	switch {
 	case r.startElsewhere != nil && h.Store == nil:
-		h.Log.Error("sharding: nothing is remembered: the Store is no Rememberer", "type", h.Type)
+		h.Log.Error("sharding: nothing is remembered; the Store is no Rememberer (please report)", "type", h.Type)
 	case !r.follows || h.Plans != nil:
 		h.Work.Go(func() { r.serveIncarnation(h) })
 	}

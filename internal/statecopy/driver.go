@@ -245,7 +245,7 @@ func (r *Replicator) sendMessage(to gossip.NodeID, m standby.Message) {
 	case err == nil:
 		r.counters().BytesOut.Add(uint64(len(f)))
 	case errors.Is(err, transport.ErrFrameTooLarge):
-		r.cfg.Log.Error("sharding: state too large to be replicated", "type", r.typ, "bytes", len(f), "error", err)
+		r.cfg.Log.Error("sharding: state too large to be replicated; its replies fail with ErrNotKept; make the snapshot smaller", "type", r.typ, "bytes", len(f), "error", err)
 	}
 }
 
@@ -253,7 +253,7 @@ func (r *Replicator) sendMessage(to gossip.NodeID, m standby.Message) {
 func (r *Replicator) onReady(e standby.Ready) {
 	if e.Short {
 		r.counters().Losses.Add(1)
-		r.cfg.Log.Error("sharding: so many standbys were lost that acknowledged states may be missing",
+		r.cfg.Log.Error("sharding: so many standbys were lost that acknowledged states may be missing; restore the shard's entities if they are",
 			"type", r.typ, "shard", e.Shard, "token", e.Token, "entities", len(e.Copies))
 	}
 	r.table.beginShard(e).finishAll(failure.Abandoned)
@@ -281,7 +281,7 @@ func (r *Replicator) failExpired(now time.Time) {
 	late.finishAll(failure.NotKept)
 	for _, sh := range left {
 		if sh.behind > 0 {
-			r.cfg.Log.Error("sharding: shard leaves before all of its states were replicated",
+			r.cfg.Log.Error("sharding: shard leaves before all of its states were replicated; their latest changes may be lost; check the links to the standbys",
 				"type", r.typ, "shard", sh.number, "entities", sh.behind)
 			r.counters().Lost.Add(uint64(sh.behind))
 		}

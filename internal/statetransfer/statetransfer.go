@@ -212,7 +212,7 @@ func (t *Type) onTooLarge(d *mover.Departure) {
 	t.all.mu.Unlock()
 	if ok {
 		t.counters.Lost.Add(1)
-		t.all.cfg.Log.Error("sharding: state too large to travel", "type", t.name, "entity", removed.ID, "bytes", len(removed.Data))
+		t.all.cfg.Log.Error("sharding: state too large to travel; the entity begins without it; make the snapshot smaller", "type", t.name, "entity", removed.ID, "bytes", len(removed.Data))
 	}
 }
 
@@ -298,6 +298,6 @@ func (t *Type) logLoss(states map[string][]byte, shard strategy.ShardID, why str
 	n := activation.Travelling(states)
 	t.counters.Lost.Add(uint64(n))
 	if n > 0 {
-		t.all.cfg.Log.Error("sharding: states are lost: "+why, "type", t.name, "shard", shard, "states", n)
+		t.all.cfg.Log.Error("sharding: states are lost; their entities begin without them; keep the logs of both homes", "why", why, "type", t.name, "shard", shard, "states", n)
 	}
 }

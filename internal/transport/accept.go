@@ -46,7 +46,7 @@ func (a *acceptor) acceptLoop() {
 		}
 		if listenerLost(err) {
 			a.counters.AcceptErrors.Add(1)
-			a.log.writeLine(slog.LevelError, "the listener is lost", slog.Any("error", err))
+			a.log.writeLine(slog.LevelError, "the listener is lost; this incarnation ends, and the next one listens again; check the network of the host", slog.Any("error", err))
 			a.events.emit(PeerEvent{Type: ListenerLost, Err: err}, nil)
 			return
 		}

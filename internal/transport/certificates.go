@@ -119,7 +119,7 @@ func (c *Certificates) adoptChanges(now time.Time) {
 	case err != nil:
 		if c.failed != err.Error() {
 			c.failed = err.Error()
-			c.log.Error("certificate files cannot be used, the former stay in use",
+			c.log.Error("certificate files cannot be used; the former stay in use until they expire; see the error, and write sound files",
 				slog.Any("error", err), slog.Time("expires", former.leaf.NotAfter))
 			c.failures.Add(1) // as below
 		}
@@ -321,7 +321,7 @@ func checkTLS(cfg *tls.Config, now time.Time) error {
 		}
 	}
 	if cfg.InsecureSkipVerify && !own {
-		return errors.New("transport: TLS.InsecureSkipVerify without VerifyPeerCertificate or VerifyConnection: anyone would be believed")
+		return errors.New("transport: TLS.InsecureSkipVerify without VerifyPeerCertificate or VerifyConnection: any certificate would be accepted")
 	}
 	if leaf := staticLeaf(cfg); leaf != nil && now.After(leaf.NotAfter) {
 		return fmt.Errorf("transport: the certificate of TLS expired at %v", leaf.NotAfter)
