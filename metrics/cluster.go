@@ -132,11 +132,11 @@ func contestSeries() []series {
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.KeysDiffer)) }),
 		gauge("cluster_foreign_clusters", "Other clusters with this cluster's name that sent messages recently; above 0 only if contact points are wrong.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.ForeignClusters)) }),
-		counter("cluster_contests_total", "Conflicts that began with another cluster of the same name; no node is ready during one.",
-			func(s *scrape, emit emitter) { emit(float64(s.gossip.Contests)) }),
-		counter("cluster_entities_lost_total", "Entities of this node that were stopped because its cluster yielded to another with the same name.",
-			func(s *scrape, emit emitter) { emit(float64(s.lost)) }),
-		counter("cluster_files_set_aside_total", "Files of durable keys that this node set aside because they belonged to another cluster with the same name.",
-			func(s *scrape, emit emitter) { emit(float64(s.aside)) }),
+		rare(counter("cluster_contests_total", "Conflicts that began with another cluster of the same name; no node is ready during one.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.Contests)) })),
+		rare(counter("cluster_entities_lost_total", "Entities of this node that were stopped because its cluster yielded to another with the same name.",
+			func(s *scrape, emit emitter) { emit(float64(s.lost)) })),
+		rare(counter("cluster_files_set_aside_total", "Files of durable keys that this node set aside because they belonged to another cluster with the same name.",
+			func(s *scrape, emit emitter) { emit(float64(s.aside)) })),
 	}
 }

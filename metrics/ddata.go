@@ -39,6 +39,7 @@ func replicaSeries() []series {
 	c := func(name, help string, of func(*figures.Replicator) float64) series {
 		return counterPerRole(inUse, name, help, of)
 	}
+	r := func(name, help string, of func(*figures.Replicator) float64) series { return rare(c(name, help, of)) }
 	return []series{
 		g("ddata_keys", "Keys that this node holds.", func(s *figures.Replicator) float64 { return float64(s.Keys) }),
 		g("ddata_state_bytes", "Encoded size of all values that this node holds.", func(s *figures.Replicator) float64 { return float64(s.Bytes) }),
@@ -51,8 +52,8 @@ func replicaSeries() []series {
 				emit(float64(r.DeltasReceived), role, "received")
 			})
 		}, "role", "direction"),
-		c("ddata_deltas_resent_total", "Deltas retransmitted because a peer did not acknowledge them in time; part of ddata_deltas_total.", func(s *figures.Replicator) float64 { return float64(s.DeltasResent) }),
-		c("ddata_delta_gaps_total", "Deltas received with a gap before them; the missing deltas were requested.", func(s *figures.Replicator) float64 { return float64(s.Gaps) }),
+		r("ddata_deltas_resent_total", "Deltas retransmitted because a peer did not acknowledge them in time; part of ddata_deltas_total.", func(s *figures.Replicator) float64 { return float64(s.DeltasResent) }),
+		r("ddata_delta_gaps_total", "Deltas received with a gap before them; the missing deltas were requested.", func(s *figures.Replicator) float64 { return float64(s.Gaps) }),
 		counter("ddata_full_syncs_total", "Whole values sent and received, by anti-entropy and repair.", func(s *scrape, emit emitter) {
 			s.eachUsed(func(role string, r *figures.Replicator) {
 				emit(float64(r.ValuesSent), role, "sent")
@@ -60,20 +61,20 @@ func replicaSeries() []series {
 			})
 		}, "role", "direction"),
 		g("ddata_tombstones", "Deleted keys whose tombstone is not yet garbage-collected.", func(s *figures.Replicator) float64 { return float64(s.Tombstones) }),
-		c("ddata_expired_total", "Keys that this node deleted because no write changed them for the time of their expiry.", func(s *figures.Replicator) float64 { return float64(s.Expired) }),
-		c("ddata_pruned_total", "Tombstones and metadata of removed nodes that were garbage-collected here.", func(s *figures.Replicator) float64 { return float64(s.Pruned) }),
+		r("ddata_expired_total", "Keys that this node deleted because no write changed them for the time of their expiry.", func(s *figures.Replicator) float64 { return float64(s.Expired) }),
+		r("ddata_pruned_total", "Tombstones and metadata of removed nodes that were garbage-collected here.", func(s *figures.Replicator) float64 { return float64(s.Pruned) }),
 		c("ddata_floor_gaps_total", "Rounds of garbage collection that this replica missed; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FloorGaps) }),
-		c("ddata_repairs_total", "Values that reads sent to stale replicas.", func(s *figures.Replicator) float64 { return float64(s.Repairs) }),
-		c("ddata_fenced_total", "Requests of superseded writers that this node rejected.", func(s *figures.Replicator) float64 { return float64(s.FencedHere) }),
-		c("ddata_false_claims_total", "Items received from peers that claim changes which this node or another member never made.", func(s *figures.Replicator) float64 { return float64(s.FalseClaims) }),
+		r("ddata_repairs_total", "Values that reads sent to stale replicas.", func(s *figures.Replicator) float64 { return float64(s.Repairs) }),
+		r("ddata_fenced_total", "Requests of superseded writers that this node rejected.", func(s *figures.Replicator) float64 { return float64(s.FencedHere) }),
+		r("ddata_false_claims_total", "Items received from peers that claim changes which this node or another member never made.", func(s *figures.Replicator) float64 { return float64(s.FalseClaims) }),
 		counterPerRole(always, "ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FarTerms) }),
-		c("ddata_refused_total", "Data of peers rejected because it is malformed, or exceeds this node's limits more than twice; replicas then differ.", func(s *figures.Replicator) float64 { return float64(s.Refused) }),
-		c("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *figures.Replicator) float64 { return float64(s.LimitErrors) }),
+		r("ddata_refused_total", "Data of peers rejected because it is malformed, or exceeds this node's limits more than twice; replicas then differ.", func(s *figures.Replicator) float64 { return float64(s.Refused) }),
+		r("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *figures.Replicator) float64 { return float64(s.LimitErrors) }),
 		counterPerRole(always, "ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *figures.Replicator) float64 { return float64(s.Ahead) }),
-		c("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *figures.Replicator) float64 { return float64(s.Eras) }),
-		c("ddata_restamped_total", "Entries of this node restamped because their stamps were too far ahead of another member's clock.", func(s *figures.Replicator) float64 { return float64(s.Restamped) }),
+		r("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *figures.Replicator) float64 { return float64(s.Eras) }),
+		r("ddata_restamped_total", "Entries of this node restamped because their stamps were too far ahead of another member's clock.", func(s *figures.Replicator) float64 { return float64(s.Restamped) }),
 		c("ddata_quorum_errors_total", "Requests that did not reach their consistency level in time.", func(s *figures.Replicator) float64 { return float64(s.QuorumErrors) }),
-		c("ddata_lease_errors_total", "Requests that failed because this node held no lease; part of ddata_quorum_errors_total.", func(s *figures.Replicator) float64 { return float64(s.LeaseErrors) }),
+		r("ddata_lease_errors_total", "Requests that failed because this node held no lease; part of ddata_quorum_errors_total.", func(s *figures.Replicator) float64 { return float64(s.LeaseErrors) }),
 		counter("ddata_bytes_total", "Bytes of replicator frames sent and received.", func(s *scrape, emit emitter) {
 			s.eachUsed(func(role string, r *figures.Replicator) {
 				emit(float64(r.BytesSent), role, "sent")

@@ -66,11 +66,15 @@ func (e *Exporter) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (e *Exporter) Collect(out chan<- prometheus.Metric) {
-	e.hist.collectAll(out)
 	if e.from == nil {
+		e.hist.collectAll(out)
 		return
 	}
 	s := newScrape(e.from)
+	for i := range s.types {
+		e.hist.createOutcomes(s.types[i].Type)
+	}
+	e.hist.collectAll(out)
 	for _, fam := range e.series {
 		fam.read(s, func(value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(fam.desc, fam.kind, value, labels...)

@@ -29,7 +29,7 @@ type histograms struct {
 func newHistograms() histograms {
 	return histograms{
 		asks: histogram("client_request_duration_seconds",
-			"Duration of one attempt of an Ask, buffering included.", "type", "route", "outcome"),
+			"Duration of one attempt of an Ask, buffering included; outcome is ok, error, or failed without an answer of a handler.", "type", "route", "outcome"),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "client_requests_total", Help: "Ended attempts of Asks, by outcome.",
 		}, []string{"type", "outcome"}),
@@ -89,7 +89,7 @@ type observer struct{ hist *histograms }
 // AskDone implements figures.ShardingObserver.
 func (o observer) AskDone(typ string, r figures.Route, took time.Duration, err error) {
 	outcome := askOutcome(err)
-	o.hist.asks.WithLabelValues(typ, r.String(), outcome).Observe(took.Seconds())
+	o.hist.asks.WithLabelValues(typ, r.String(), answered(outcome)).Observe(took.Seconds())
 	o.hist.outcomes.WithLabelValues(typ, outcome).Inc()
 }
 
@@ -116,6 +116,26 @@ func (h *histograms) observeRemoval(cause gossip.Cause, after time.Duration) {
 // HandlerDone implements figures.ShardingObserver.
 func (o observer) HandlerDone(typ string, took time.Duration) {
 	o.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
+}
+
+// outcomes are the results of askOutcome.
+var outcomes = []string{"ok", "error", "overloaded", "fenced", "canceled", "timeout", "unavailable"}
+
+// createOutcomes makes the counters of a type, 0 until asks end: increase() and rate() miss the
+// first event of a series that appears with it.
+func (h *histograms) createOutcomes(typ string) {
+	for _, outcome := range outcomes {
+		h.outcomes.WithLabelValues(typ, outcome)
+	}
+}
+
+// answered returns the outcome by which durations are separated. The duration of an ask that fails
+// is mostly that of its deadline, so all failures share one histogram.
+func answered(outcome string) string {
+	if outcome == "ok" || outcome == "error" {
+		return outcome
+	}
+	return "failed"
 }
 
 // askOutcome returns the label of an ask's error, grouped as alerts need it.
@@ -167,7 +187,7 @@ func (h *histograms) countAsks() map[string][]uint64 {
 		for _, l := range d.Label {
 			labels[l.GetName()] = l.GetValue()
 		}
-		if labels["outcome"] == "ok" || labels["outcome"] == "error" {
+		if labels["outcome"] != "failed" {
 			out[labels["type"]] = addBuckets(out[labels["type"]], d.Histogram)
 		}
 	}

@@ -17,19 +17,24 @@ func reliableSeries() []series {
 			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Dropped) }), "type"),
 		counter("remembered_store_errors_total", "Failed reads and writes of the store of remembered entities; each is retried.",
 			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Failed) }), "type"),
-		gaugePerType("reliable_unconfirmed_messages", "Unacknowledged messages of this node's reliable producers.",
-			func(t *sharding.Stats) float64 { return float64(t.Reliable.Unconfirmed) }),
+		gauge("reliable_unconfirmed_messages", "Unacknowledged messages of this node's reliable producers.",
+			perTypeIf(producesReliably, func(t *sharding.Stats) float64 { return float64(t.Reliable.Unconfirmed) }), "type"),
 		counter("reliable_messages_total", "Finished messages of this node's reliable producers, by result.", func(s *scrape, emit emitter) {
-			s.eachType(anyType, func(t *sharding.Stats) {
+			s.eachType(producesReliably, func(t *sharding.Stats) {
 				emit(float64(t.Reliable.Confirmed), t.Type, "confirmed")
 				emit(float64(t.Reliable.GivenUp), t.Type, "given_up")
 			})
 		}, "type", "result"),
-		counterPerType("reliable_resends_total", "Retransmissions by this node's reliable producers.",
-			func(t *sharding.Stats) float64 { return float64(t.Reliable.Resends) }),
-		counterPerType("reliable_duplicates_total", "Duplicates of reliable messages that this node received after the message had run.",
-			func(t *sharding.Stats) float64 { return float64(t.Reliable.Repeated) }),
-		counterPerType("reliable_forgotten_producers_total", "Reliable producers whose deduplication state a shard of this node evicted for lack of room.",
-			func(t *sharding.Stats) float64 { return float64(t.Reliable.Forgotten) }),
+		counter("reliable_resends_total", "Retransmissions by this node's reliable producers.",
+			perTypeIf(producesReliably, func(t *sharding.Stats) float64 { return float64(t.Reliable.Resends) }), "type"),
+		rare(counterPerType("reliable_duplicates_total", "Duplicates of reliable messages that this node received after the message had run.",
+			func(t *sharding.Stats) float64 { return float64(t.Reliable.Repeated) })),
+		rare(counterPerType("reliable_forgotten_producers_total", "Reliable producers whose deduplication state a shard of this node evicted for lack of room.",
+			func(t *sharding.Stats) float64 { return float64(t.Reliable.Forgotten) })),
 	}
+}
+
+// producesReliably reports whether a reliable producer of this node has sent a message.
+func producesReliably(t *sharding.Stats) bool {
+	return t.Reliable.Unconfirmed > 0 || t.Reliable.Confirmed+t.Reliable.GivenUp+t.Reliable.Resends > 0
 }

@@ -48,9 +48,8 @@ type series struct {
 	rare bool
 }
 
-// rare returns s without the series that are 0. Its families have a series for each of many
-// reasons, of which most nodes never see any, and no alert reads them: a family at rest costs the
-// Prometheus server nothing.
+// rare returns s without the series that are 0. Its families count what most nodes never see, many
+// of them by reasons, and no alert reads them: a family at rest costs the Prometheus server nothing.
 func rare(s series) series {
 	read := s.read
 	s.read = func(sc *scrape, emit emitter) {

@@ -108,8 +108,8 @@ func classicSeries(m *dto.Metric) int {
 	return len(m.Histogram.GetBucket()) + 3
 }
 
-// A Prometheus server pays for each series. The bound is for a node of a cluster over TCP with one
-// type, in use.
+// A Prometheus server pays for each series. TestTheNumberOfSeriesIsBounded has the bounds for all that
+// may happen to a node; here is one of a cluster over TCP with one type, in use.
 func TestANodeWithOneTypeHasFewSeries(t *testing.T) {
 	a := startNode(t, "a", 64)
 	b := startNode(t, "b", 64, a.node.Self().Addr)
@@ -120,8 +120,8 @@ func TestANodeWithOneTypeHasFewSeries(t *testing.T) {
 	for _, e := range []*exported{a, b, c} {
 		native, classic, byFamily := e.size(t)
 		t.Logf("%s: %d series, %d with classic buckets", e.node.Self().Name, native, classic)
-		if native > 200 || classic > 350 {
-			t.Errorf("%s has %d series, want at most 200; %d with classic buckets, want at most 350: %v",
+		if native > 200 || classic > 600 {
+			t.Errorf("%s has %d series, want at most 200; %d with classic buckets, want at most 600: %v",
 				e.node.Self().Name, native, classic, byFamily)
 		}
 	}
