@@ -380,6 +380,9 @@ func (l *loop) reportLease(now clock.Instant) {
 		l.n.counters.leaseLost.Add(1)
 	}
 	l.reportedLease = ev
+	if ev.Valid {
+		l.logPause(now)
+	}
 	l.quorum.onLease(now, ev.Valid)
 	l.forming.onLease(now, ev.Valid)
 	l.n.events.putEvent(ev, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // The events about members are derived from the delivered views: so they are as few as
@@ -152,6 +153,8 @@ type quorum struct {
 	lapsed clock.Instant
 	// lost is the state last reported to subscribers.
 	lost bool
+	// pauses folds the lines about leases that lapsed and came back.
+	pauses loglimit.Folder
 }
 
 // onLease records the state of the lease.
@@ -160,6 +163,15 @@ func (q *quorum) onLease(now clock.Instant, valid bool) {
 		q.lapsed = now
 	}
 	q.served = q.served || valid
+}
+
+// logPause logs, once a minute, that the lease has come back after it had lapsed. It is called
+// before onLease.
+func (l *loop) logPause(now clock.Instant) {
+	if q := &l.quorum; q.served && q.lapsed != 0 {
+		q.pauses.Log(l.n.cfg.Logger, slog.LevelInfo, "pause", "the lease had expired and is valid again: entities of this node paused; if this repeats, look for pauses of the process or of the leader's",
+			"node", l.n.self.Name, "without_lease", now.Sub(q.lapsed).Round(time.Millisecond))
+	}
 }
 
 // reportQuorum reports to subscribers when the quorum is lost or regained. A lapsed lease

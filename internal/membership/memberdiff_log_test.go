@@ -69,6 +69,38 @@ func TestTheLogNamesWhoComesAndGoes(t *testing.T) {
 	})
 }
 
+// Pauses of a node that stays a member are in its log: the first line says for how long it had no
+// lease, and a minute later one counts the others.
+func TestPausesAreLoggedOnceAMinute(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		log := &logBook{}
+		ms := c.formWith(3, Config{Logger: log.logger()})
+		pass(3 * time.Second)
+		const line = "the lease had expired"
+		if log.has(line) {
+			t.Errorf("a start logs a pause:\n%s", log.out.String())
+		}
+		_, rest := leader(ms)
+		pause := func() {
+			c.net.Pause(rest[0].addr)
+			pass(1500 * time.Millisecond)
+			c.net.Resume(rest[0].addr)
+			pass(2 * time.Second)
+		}
+		for range 3 {
+			pause()
+		}
+		if n := log.count(line); n != 1 || !log.has("level=INFO", line, "node="+rest[0].Self().Name, "without_lease=") {
+			t.Errorf("%d lines:\n%s", n, log.out.String())
+		}
+		pass(time.Minute)
+		pause()
+		if n := log.count(line); n != 2 || !log.has(line, "lines_folded=2") {
+			t.Errorf("%d lines:\n%s", n, log.out.String())
+		}
+	})
+}
+
 func TestALineNamesAFewMembers(t *testing.T) {
 	var many []gossip.Member
 	for i := range 20 {
