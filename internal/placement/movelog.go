@@ -50,10 +50,6 @@ const (
 	phaseTotal = "total"
 )
 
-// takeoverWithin is how long after its census a coordinator that took over places the shards
-// that it found without a home. Shards that it places later are new.
-const takeoverWithin = 250 * time.Millisecond
-
 // moveLog collects Moves from the trace of a coordinator. Its methods are safe for
 // concurrent use.
 type moveLog struct {
@@ -61,8 +57,8 @@ type moveLog struct {
 	groups []*Moves
 	// open are the shards that do not run at their new homes yet.
 	open map[strategy.ShardID]*openMove
-	// office is when the coordinator took over, census when it had the reports of all members.
-	office, census time.Time
+	// office is when the coordinator took over.
+	office time.Time
 	// observe receives the durations of phases, unless it is nil.
 	observe func(cause, phase string, took time.Duration)
 	// report receives sums of moves for the log, unless it is nil: sum since lineAt, when it has
@@ -140,9 +136,7 @@ func (l *moveLog) addLine(t *traceLine) {
 	defer l.mu.Unlock()
 	switch t.kind {
 	case coordinator.TraceOffice:
-		l.office, l.census = t.at, time.Time{}
-	case coordinator.TraceCensus:
-		l.census = t.at
+		l.office = t.at
 	case coordinator.TraceOfficeLeft:
 		clear(l.open)
 	case coordinator.TraceFreed:
@@ -188,14 +182,12 @@ func (l *moveLog) advanceMove(m *openMove, t *traceLine) {
 	}
 }
 
-// beginPlacing begins the move of a shard that had no home.
+// beginPlacing begins the move of a shard without a home: a new one, or one whose home was lost with
+// the former coordinator.
 func (l *moveLog) beginPlacing(t *traceLine) {
 	m := openMove{Moves: &Moves{Why: WhyFirst, Began: t.at}}
-	if t.at.Sub(l.office) < movesApart {
-		m.Why, m.Began = WhyTakeover, l.office
-		if t.at.Sub(l.census) < takeoverWithin {
-			m.cause = causeTakeover
-		}
+	if t.detail == coordinator.AllocatedBefore && t.at.Sub(l.office) < movesApart {
+		m.Why, m.Began, m.cause = WhyTakeover, l.office, causeTakeover
 	}
 	l.beginMove(t, m)
 }

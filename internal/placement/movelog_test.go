@@ -11,13 +11,16 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// playMoves adds lines to a log: kind, shard and node, at a millisecond.
+// moveLine is a line of the trace: kind, shard and node, at a millisecond.
 type moveLine struct {
 	ms    int
 	kind  string
 	shard strategy.ShardID
 	node  gossip.NodeID
 }
+
+// chosenAgain stands for TraceChosen of a shard that had a home before.
+const chosenAgain = "home chosen again"
 
 func playMoves(lines ...moveLine) *moveLog {
 	l := &moveLog{}
@@ -28,8 +31,11 @@ func playMoves(lines ...moveLine) *moveLog {
 func playInto(l *moveLog, lines ...moveLine) {
 	for _, x := range lines {
 		t := traceLine{at: atMillis(x.ms), coordinator: true, kind: x.kind, shard: x.shard, hasShard: true, node: x.node}
-		if x.kind == coordinator.TraceFreed {
+		switch x.kind {
+		case coordinator.TraceFreed:
 			t.detail = "its home left the view"
+		case chosenAgain:
+			t.kind, t.detail = coordinator.TraceChosen, coordinator.AllocatedBefore
 		}
 		l.addLine(&t)
 	}
@@ -56,7 +62,7 @@ func TestMovesAfterACrash(t *testing.T) {
 func TestMovesByReason(t *testing.T) {
 	l := playMoves(
 		moveLine{0, coordinator.TraceOffice, 0, 1},
-		moveLine{40, coordinator.TraceChosen, 1, 8}, // after the takeover
+		moveLine{40, chosenAgain, 1, 8}, // after the takeover
 		moveLine{60, coordinator.TraceHosted, 1, 8},
 		moveLine{9000, coordinator.TraceChosen, 2, 8}, // by its first message
 		moveLine{9001, coordinator.TraceHosted, 2, 8},
@@ -126,7 +132,8 @@ func TestPhasesOfMoves(t *testing.T) {
 		}, []observed{{"failure", "write", ms(2)}, {"failure", "start", ms(2)}, {"failure", "total", ms(4)}}},
 		{"a takeover, and a shard that is new", []moveLine{
 			{0, coordinator.TraceOffice, 0, 1}, {30, coordinator.TraceCensus, 0, 0},
-			{31, coordinator.TraceChosen, 1, 8}, {35, coordinator.TraceWritten, 1, 8}, {36, coordinator.TraceHosted, 1, 8},
+			{31, chosenAgain, 1, 8}, {35, coordinator.TraceWritten, 1, 8}, {36, coordinator.TraceHosted, 1, 8},
+			{32, coordinator.TraceChosen, 3, 8}, {35, coordinator.TraceWritten, 3, 8}, {36, coordinator.TraceHosted, 3, 8}, // new, in the first instants of a cluster
 			{900, coordinator.TraceChosen, 2, 8}, {905, coordinator.TraceWritten, 2, 8}, {906, coordinator.TraceHosted, 2, 8},
 		}, []observed{{"takeover", "write", ms(35)}, {"takeover", "start", ms(1)}, {"takeover", "total", ms(36)}}},
 		{"a shard's first home", []moveLine{

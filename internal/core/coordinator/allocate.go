@@ -122,10 +122,12 @@ func (t *table) allocateShard(st *strategy.State, id protocol.ShardID, home goss
 	if assert.Enabled {
 		s.assertAbove(id, old)
 	}
+	detail := ""
 	if s.known {
 		s.noteMove(t.now, t.cfg.Calm, t.view.Epoch)
+		detail = AllocatedBefore
 	}
-	t.traceShard(TraceChosen, id, home, s.token, "")
+	t.traceShard(TraceChosen, id, home, s.token, detail)
 	t.writes.records = append(t.writes.records, s.allocationRecord(id))
 	t.setPhase(s, writing)
 }

@@ -259,3 +259,6 @@ const (
 	TraceStale        = "stale message ignored"
 	TraceFar          = "term beyond the view refused"
 )
+
+// AllocatedBefore is the Detail of TraceChosen for a shard that had a home before.
+const AllocatedBefore = "it had a home before"
