@@ -76,10 +76,6 @@ func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "peerage", Short: "run, watch and test clusters of Peerage nodes", Long: rootHelp,
 		SilenceUsage: true, SilenceErrors: true, SuggestionsMinimumDistance: 2, Args: noSuchCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprint(p.stderr, cmd.UsageString())
-			return &exitError{code: exitUsage}
-		},
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Begin here:"},
@@ -87,6 +83,14 @@ func (p *program) rootCommand() *cobra.Command {
 		&cobra.Group{ID: groupProve, Title: "Test and measure:"},
 		&cobra.Group{ID: groupOther, Title: "Further commands:"},
 	)
+	version := root.Flags().Bool("version", false, "as peerage version")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			return p.printVersion()
+		}
+		fmt.Fprint(p.stderr, cmd.UsageString())
+		return &exitError{code: exitUsage}
+	}
 	root.PersistentFlags().BoolVar(&p.json, "json", false, "print JSON, for programs; keys are in snake_case")
 	cobra.AddTemplateFunc("fold", foldText)
 	root.SetHelpTemplate("{{fold .Long}}\n\n{{.UsageString}}")

@@ -17,6 +17,10 @@ func TestVersionPrintsVersionAndCommit(t *testing.T) {
 	if got := out.String(); !strings.HasPrefix(got, "peerage "+peerage.Version+" (commit ") || strings.Count(got, "\n") != 1 {
 		t.Errorf("printed %q", got)
 	}
+	var short bytes.Buffer
+	if code := run([]string{"--version"}, &short, &errs); code != exitOK || short.String() != out.String() {
+		t.Errorf("--version: exit code %d, %q", code, short.String())
+	}
 	if code := run([]string{"version", "extra"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), `unexpected argument "extra"`) {
 		t.Errorf("an argument: exit code %d, %q", code, errs.String())
 	}
