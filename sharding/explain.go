@@ -37,6 +37,9 @@ type TraceEvent struct {
 type History struct {
 	Type  string  `json:"type"`
 	Shard ShardID `json:"shard"`
+	// Why is a sentence about where the shard runs and what brought it there, as far as the events
+	// show.
+	Why string `json:"why"`
 	// Events are those of all nodes that answered, in one order: see Registry.Explain.
 	Events []TraceEvent `json:"events"`
 	// Failed are the members that did not answer in time.
@@ -65,7 +68,9 @@ func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (_ Hi
 		return h, err
 	}
 	h.Failed = missing(survey, p)
-	for _, e := range survey.History(shard) {
+	events := survey.History(shard)
+	h.Why = survey.Why(events)
+	for _, e := range events {
 		h.Events = append(h.Events, TraceEvent{
 			At: e.At, On: e.On, Term: e.Term, By: e.By, Kind: e.Kind,
 			Shard: e.Shard, Node: e.Node, Token: Token(e.Token), Detail: e.Detail,

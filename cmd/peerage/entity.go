@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -43,18 +44,22 @@ func (p *program) whereCommand() *cobra.Command {
 }
 
 const explainHelp = `Prints why a shard is where it is: the events that all members have recorded about it, in
-one order, the oldest first. Name the shard by its number, or by an entity with --id.`
+one order, the oldest first. Name the shard by its number, or by the id of an entity; an id
+that is a number needs --id.`
 
 func (p *program) explainCommand() *cobra.Command {
 	id := ""
 	cmd := p.lookCommand(&looker{
-		use: "explain TYPE [SHARD]", short: "print why a shard is where it is", long: explainHelp, args: [2]int{1, 2}, patience: askPatience,
+		use: "explain TYPE [SHARD or ID]", short: "print why a shard is where it is", long: explainHelp, args: [2]int{1, 2}, patience: askPatience,
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			shard := argument(args, 1)
+			shard, entity := argument(args, 1), id
 			if (shard == "") == (id == "") {
-				return usageError(errors.New("name either a shard by its number or an entity with --id"))
+				return usageError(errors.New("name either a shard by its number or an entity by its id"))
 			}
-			h, err := c.Explain(ctx, args[0], shard, id)
+			if _, err := strconv.ParseUint(shard, 10, 32); err != nil && id == "" {
+				shard, entity = "", shard
+			}
+			h, err := c.Explain(ctx, args[0], shard, entity)
 			if err != nil {
 				return err
 			}
@@ -74,7 +79,11 @@ func (p *program) explainCommand() *cobra.Command {
 }
 
 func (p *program) printHistory(o *overview, h *client.History) {
-	fmt.Fprintf(p.stdout, "shard %v of %s, %s events\n\n", h.Shard, h.Type, figure(len(h.Events)))
+	fmt.Fprintf(p.stdout, "shard %v of %s, %s events\n", h.Shard, h.Type, figure(len(h.Events)))
+	if h.Why != "" { // a node of an older version sends none
+		fmt.Fprintln(p.stdout, h.Why)
+	}
+	fmt.Fprintln(p.stdout)
 	var rows [][]string
 	for _, e := range h.Events {
 		rows = append(rows, []string{

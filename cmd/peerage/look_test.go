@@ -128,8 +128,11 @@ func TestWhereFollowsPlace(t *testing.T) {
 	if got := command(t, "place", "counter", at.Shard.String(), "--clear"); !strings.Contains(got, "withdrawn") {
 		t.Error(got)
 	}
-	if got := command(t, "explain", "counter", "--id", "x"); !strings.Contains(got, "shard "+at.Shard.String()+" of counter") {
-		t.Error(got)
+	for _, args := range [][]string{{"x"}, {"--id", "x"}, {at.Shard.String()}} {
+		got := command(t, append([]string{"explain", "counter"}, args...)...)
+		if !strings.Contains(got, "shard "+at.Shard.String()+" of counter") || !strings.Contains(got, "It runs on a: it was moved there in order from b") {
+			t.Errorf("%v: %s", args, got)
+		}
 	}
 	even := startNode(t, "--name", "e", "--bootstrap")
 	if got := refused(t, exitFailed, "place", "counter", "1", "e", "--node", even.HTTP); !strings.Contains(got, "--strategy external") {
