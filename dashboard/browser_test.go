@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -178,19 +179,25 @@ func TestThePageInABrowser(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, reports := probed(t, invent(4, 40, 1000))
-			cmd := browse(t, s.URL+"/", append(c.flags, "--remote-debugging-port=0")...)
+			cmd := browse(t, s.URL+"/", append(c.flags, "--remote-debugging-port=0", "--enable-logging=stderr", "--log-level=0")...)
+			var log bytes.Buffer
+			cmd.Stderr = &log
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait() // it was killed
-			}()
+			var got report
 			select {
-			case got := <-reports:
-				checkReport(t, &got, c.dark)
+			case got = <-reports:
 			case <-time.After(time.Minute):
-				t.Fatal("no report after a minute")
+				t.Error("no report after a minute")
+			}
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it was killed
+			checkReport(t, &got, c.dark)
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, ":CONSOLE") {
+					t.Errorf("on the console: %s", line)
+				}
 			}
 		})
 	}

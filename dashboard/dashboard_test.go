@@ -253,6 +253,35 @@ func TestALatePollForgetsNoRemoval(t *testing.T) {
 	}
 }
 
+// A poll that began before a removal adds no event about a member that does not answer.
+func TestARemovedMemberIsNotCalledSilent(t *testing.T) {
+	f := invent(3, 1, 9)
+	h := newHub(f, Options{})
+	f.poll(t, h)
+	h.onEvent(gossip.MemberRemoved{Member: f.cluster.View.Members[2], Cause: gossip.CauseDead, Evidence: "sealed refusal"})
+	f.cluster.Nodes = f.cluster.Nodes[:2]
+	s := f.poll(t, h)
+	if n := len(s.Events); n != 1 || s.Events[0].Text != "n2 crashed" || !strings.Contains(s.Events[0].Detail, "port as closed") {
+		t.Errorf("events %+v, want only the crash, with its evidence in words", s.Events)
+	}
+}
+
+// A lease that ends and comes back is one line, which says how long entities paused.
+func TestAPauseIsOneEvent(t *testing.T) {
+	m := newModel()
+	m.noteLease(epoch, true) // the first lease
+	m.noteLease(epoch, false)
+	if n := len(m.events); n != 1 || !strings.Contains(m.events[0].Text, "has ended") {
+		t.Fatalf("%+v", m.events)
+	}
+	m.addEvent(epoch, "info", "other", "")
+	m.noteLease(epoch.Add(350*time.Millisecond), true)
+	m.noteLease(epoch.Add(time.Second), true) // of another kind
+	if e := m.events[0]; len(m.events) != 2 || e.Text != "this node had no lease" || e.Detail != "its entities paused for 350 ms" {
+		t.Errorf("%+v", m.events)
+	}
+}
+
 // A shard whose home has changed is marked for a while.
 func TestMovedShardsAreMarked(t *testing.T) {
 	f := invent(2, 1, 4)
@@ -306,7 +335,7 @@ func request(t *testing.T, method, url string, head ...string) (int, http.Header
 func TestAnswersAreProtectedAndBounded(t *testing.T) {
 	s := serve(t, invent(3, 2, 16), Options{})
 	for path, want := range map[string]string{
-		"/": "page.js", "/page.js": "EventSource", "/draw.js": "export", "/page.css": "--n0", "/state": `"cluster":"shop"`,
+		"/": "page.js", "/page.js": "EventSource", "/draw.js": "export", "/page.css": "--n0", "/icon.svg": "<svg", "/state": `"cluster":"shop"`,
 		"/find?type=type-00&q=ada": `"exact":{`, "/explain?type=type-00&id=ada": `"shard":7`, "/explain?type=type-00&shard=3": `"shard":3`, "/keys": `"of":5000`,
 	} {
 		code, head, body := request(t, "GET", s.URL+path)

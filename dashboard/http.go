@@ -32,7 +32,7 @@ const (
 // routes returns the handler.
 func (h *hub) routes() http.Handler {
 	mux := http.NewServeMux()
-	for path, file := range map[string]string{"/{$}": "index.html", "/page.js": "page.js", "/draw.js": "draw.js", "/page.css": "page.css"} {
+	for path, file := range map[string]string{"/{$}": "index.html", "/page.js": "page.js", "/draw.js": "draw.js", "/page.css": "page.css", "/icon.svg": "icon.svg"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, assets, "page/"+file) })
 	}
 	mux.HandleFunc("GET /stream", h.serveStream)

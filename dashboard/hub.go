@@ -223,12 +223,12 @@ func (h *hub) onEvent(e gossip.Event) {
 		h.model.gone = append(h.model.gone, departed{Member: e.Member, why: whyLeft, at: now})
 		add("info", e.Member.Name+" left", "at its own wish")
 	case gossip.MemberRemoved:
-		why := removalText(e.Cause)
-		h.model.gone = append(h.model.gone, departed{Member: e.Member, why: why, evidence: e.Evidence, at: now, lost: h.lost[e.Member.ID]})
-		add("bad", e.Member.Name+" "+why, e.Evidence)
+		why, evidence := removalText(e.Cause), evidenceText(e.Evidence)
+		h.model.gone = append(h.model.gone, departed{Member: e.Member, why: why, evidence: evidence, at: now, lost: h.lost[e.Member.ID]})
+		add("bad", e.Member.Name+" "+why, evidence)
 	case gossip.LeaderChanged:
 		if e.Leader != 0 {
-			add("info", nameOf(h.view, e.Leader)+" leads", "view "+e.Epoch.String())
+			add("info", nameOf(h.view, e.Leader)+" leads", "")
 		} else {
 			add("warn", "no leader", "")
 		}
@@ -237,9 +237,7 @@ func (h *hub) onEvent(e gossip.Event) {
 	case gossip.QuorumRegained:
 		add("ok", "quorum regained", "")
 	case gossip.LeaseChanged:
-		if !e.Valid {
-			add("warn", "the lease of this node has ended", "its entities pause")
-		}
+		h.model.noteLease(now, e.Valid)
 	case gossip.Removed:
 		add("bad", "this node was removed from its cluster", e.Reason)
 	case gossip.ForeignCluster:
@@ -262,6 +260,23 @@ func removalText(c gossip.Cause) string {
 		return "was silent, and is assumed to have crashed"
 	}
 	return "was removed"
+}
+
+// evidenceText returns the evidence of a crash for people who do not know its kinds.
+func evidenceText(evidence string) string {
+	switch evidence {
+	case "goodbye":
+		return "it had signed off"
+	case "other node":
+		return "another process answers at its address"
+	case "oracle":
+		return "the crash oracle confirmed it"
+	case "sealed refusal":
+		return "connections refused, and its host reports the port as closed"
+	case "refused":
+		return "connections refused"
+	}
+	return evidence
 }
 
 // allowed names the actions that the options allow.

@@ -24,12 +24,14 @@ const (
 
 // model keeps what the next state is compared with. It belongs to the hub's mutex.
 type model struct {
-	before  map[gossip.NodeID]figures.Node
-	at      time.Time
-	colors  map[gossip.NodeID]int
-	gone    []departed
-	events  []event
-	last    uint64
+	before map[gossip.NodeID]figures.Node
+	at     time.Time
+	colors map[gossip.NodeID]int
+	gone   []departed
+	events []event
+	last   uint64
+	// paused is the ID of the event about a lease that has ended and is not valid again, 0 if none.
+	paused  uint64
 	homes   map[string][]gossip.NodeID
 	changed map[string]map[uint32]time.Time
 	silent  map[gossip.NodeID]bool
@@ -171,7 +173,11 @@ func (m *model) memberRow(g *gossip.Member, c *figures.Cluster, n *figures.Node,
 		}
 	}
 	for _, l := range n.Links {
-		if c.View.Member(l.Node) != nil && (!l.Out || !l.In) {
+		switch {
+		case c.View.Member(l.Node) == nil:
+		case l.Out && l.In:
+			r.Links++
+		default:
 			r.Down = append(r.Down, nameOf(c.View, l.Node))
 		}
 	}
@@ -413,12 +419,28 @@ func (m *model) addEvent(at time.Time, level, text, detail string) {
 	m.events = m.events[max(0, len(m.events)-eventsMax):]
 }
 
+// noteLease adds an event when the lease of the page's node has ended. The same line says later for
+// how long the entities paused: nodes that lack processor time pause often.
+func (m *model) noteLease(at time.Time, valid bool) {
+	if !valid {
+		m.addEvent(at, "warn", "the lease of this node has ended", "its entities pause")
+		m.paused = m.last
+		return
+	}
+	if i := slices.IndexFunc(m.events, func(e event) bool { return e.ID == m.paused }); i >= 0 {
+		e := &m.events[i]
+		e.Text, e.Detail = "this node had no lease", "its entities paused for "+millisText(float64(at.Sub(e.At).Microseconds())/1000)
+	}
+	m.paused = 0
+}
+
 // noteSilence adds events about members that stop to answer, or answer again.
 func (m *model) noteSilence(s *shown) {
 	seen := map[gossip.NodeID]bool{}
 	for i := range s.Members {
 		r := &s.Members[i]
-		if r.Gone != "" {
+		// A poll that began before a removal still lists the member.
+		if r.Gone != "" || slices.ContainsFunc(m.gone, func(d departed) bool { return d.ID == r.ID }) {
 			continue
 		}
 		seen[r.ID] = true

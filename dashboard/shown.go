@@ -72,7 +72,8 @@ type memberRow struct {
 	NotReady string  `json:"not_ready,omitempty"`
 	Lease    float64 `json:"lease"` // part that is left, -1 without a lease
 	LeaseMS  float64 `json:"lease_ms"`
-	// Down are the members to which its connections are not open.
+	// Links is the number of members with which its connections are open, Down names the others.
+	Links    int      `json:"links"`
 	Down     []string `json:"down,omitempty"`
 	Shards   int      `json:"shards"`
 	Entities int      `json:"entities"`

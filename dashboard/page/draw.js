@@ -51,7 +51,8 @@ export function draw(s, ui) {
   }
   document.title = `${s.health.level === "ok" ? "" : "! "}${s.cluster} · Peerage`;
   put("cluster", s.cluster);
-  put("seen", `${s.view ? `view ${s.view} · ` : ""}seen from ${s.seen}`);
+  put("seen", `${s.view ? `view …${s.view.slice(-4)} · ` : ""}seen from ${s.seen}`);
+  $("seen").title = s.view ? `Equal on all nodes that hold the same view: ${s.view}` : "";
   drawHealth(s);
   drawTotals(s);
   if (changed("members", s.members)) drawMembers(s, ui);
@@ -129,9 +130,11 @@ function memberRow(m, s) {
   else if (!m.ready) tags.push(el("span", { class: "tag warn", title: m.not_ready }, "not ready"));
   const lease = el("i");
   lease.style.width = `${Math.max(0, m.lease) * 100}%`;
+  const present = s.members.filter((o) => !o.gone).length;
   const coordinates = m.coordinates || [];
   const notes = [
     m.addr, m.zone && `zone ${m.zone}`, m.version && `version ${m.version}`, m.roles && m.roles.join(", "), m.up > 0 && `up ${span(m.up)}`, m.memory > 0 && bytes(m.memory), m.rate >= 0 && `${rate(m.rate)} handled /s`,
+    m.answers && present > 1 && `${m.links} of ${count(present - 1, "link")}`,
     coordinates.length > 0 && (coordinates.length > 3 ? `coordinates ${coordinates.length} types` : `coordinates ${coordinates.join(", ")}`),
   ].filter(Boolean).join(" · ");
   return el("div", { class: `m ${m.answers ? "" : "silent"} ${m.down || !m.ready ? "problem" : ""}`, title: notes },
@@ -170,7 +173,7 @@ function drawMap(s, ui) {
   put("map",
     shownRows.map(([m, cells]) => mapRow(m.name, cells)),
     other.lost.length ? mapRow("no answer", other.lost) : null,
-    other.none.length ? mapRow("unplaced", other.none) : null,
+    other.none.length ? mapRow("no home", other.none) : null,
     map.total && !placed ? el("div", { class: "empty" }, "No shard has a home yet: the first message to an entity gives its shard one.") : null);
   const cells = $("map").querySelectorAll(".cell");
   const again = focused && [...cells].find((c) => c.dataset.shard === focused);
@@ -243,8 +246,8 @@ function drawData(s, ui) {
     el("tr", {}, el("th", { colspan: 2 }, el("button", { type: "button", title: "List the keys.", onclick: () => ui.keys(d.role) }, `role ${d.role || "all"} ›`))),
     row("keys", `${number(d.keys)} · ${bytes(d.bytes)}`),
     row("replicas", `${d.replicas}${d.unsettled ? `, ${d.unsettled} catching up` : ""}`, d.unsettled),
-    row("slowest replica behind", d.lag ? `${count(d.lag, "change")} (${d.behind})` : "0 changes", d.lag > 1000),
-    row("waiting reads and writes", number(d.pending)),
+    row("slowest replica", d.lag ? `${count(d.lag, "change")} behind (${d.behind})` : "level", d.lag > 1000),
+    row("reads, writes waiting", number(d.pending)),
     row("tombstones", number(d.tombstones)),
     d.failing ? row("disk fails on", count(d.failing, "node"), true) : null,
   ]);

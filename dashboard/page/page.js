@@ -110,7 +110,8 @@ async function fillHistory(into, which) {
     const h = await fetchJSON(`explain?${query(which)}`);
     const name = (id) => state.members.find((m) => m.id === id)?.name || (id || "").slice(0, 6);
     const lines = (h.events || []).slice().reverse().map((e) => el("li", {}, el("time", {}, new Date(e.at).toTimeString().slice(0, 8)), `${name(e.on)}: ${e.kind}${e.node ? ` (${name(e.node)})` : ""}`, e.detail ? el("span", { class: "soft" }, ` · ${e.detail}`) : ""));
-    into.replaceChildren(el("b", {}, "Why is it here? The last events first."), el("ol", { class: "scroll" }, lines.length ? lines : el("li", { class: "soft" }, "Nothing on record.")));
+    const why = state.members.filter((m) => m.gone).reduce((text, m) => text.replaceAll(m.id, m.name), h.why || "");
+    into.replaceChildren(el("p", {}, el("b", {}, "Why is it here? "), why), el("div", { class: "soft" }, "The last events first:"), el("ol", { class: "scroll" }, lines.length ? lines : el("li", { class: "soft" }, "Nothing on record.")));
   } catch (e) {
     into.replaceChildren(el("p", { class: "bad" }, e.message));
   }
