@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"encoding/base64"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // Limits of the HTTP API. It is for operators and load generators, so they are tight.
@@ -22,12 +26,26 @@ const (
 	httpIdleMax  = time.Minute
 )
 
-// newHTTPServer returns a server of h whose connections all end.
-func newHTTPServer(h http.Handler) *http.Server {
+// newHTTPServer returns a server of h whose connections all end. Its errors, which any host that
+// reaches the port can cause, are logged once a minute.
+func newHTTPServer(h http.Handler, l *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, MaxHeaderBytes: httpHeaderBytesMax, ReadHeaderTimeout: 5 * time.Second,
+		ErrorLog: log.New(&foldedErrors{to: l}, "", 0),
+		Handler:  h, MaxHeaderBytes: httpHeaderBytesMax, ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: httpReadMax, WriteTimeout: httpWriteMax, IdleTimeout: httpIdleMax,
 	}
+}
+
+// foldedErrors writes the errors of net/http to a log.
+type foldedErrors struct {
+	to    *slog.Logger
+	folds loglimit.Folder
+}
+
+// Write implements io.Writer for a log.Logger, which calls it once for each line.
+func (f *foldedErrors) Write(line []byte) (int, error) {
+	f.folds.Log(f.to, slog.LevelInfo, "http", "HTTP API: a connection failed", "error", strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 // guard rejects requests that a web page of another site makes a browser send.

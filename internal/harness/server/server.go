@@ -83,7 +83,7 @@ func Serve(ctx context.Context, cfg *Config, stdout, stderr io.Writer) (err erro
 	if err := s.start(ctx, files); err != nil {
 		return err
 	}
-	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry, external: cfg.Strategy == StrategyExternal, dashboard: page, profiles: cfg.Profiles}).handler(), cfg.HTTPHosts))
+	front := newHTTPServer(guard((&api{node: s.node, counters: s.counters, registry: s.registry, external: cfg.Strategy == StrategyExternal, dashboard: page, profiles: cfg.Profiles}).handler(), cfg.HTTPHosts), s.log)
 	go func() {
 		if err := front.Serve(web); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the HTTP API has ended; the node keeps running without it; restart the process", "err", err)
@@ -267,7 +267,11 @@ func (s *server) shutDownNode(stdout io.Writer) error {
 	defer cancel()
 	began := time.Now()
 	err := s.node.Shutdown(stop)
-	s.log.Info("stopped", "took", time.Since(began), "err", err)
+	if err == nil {
+		s.log.Info("stopped", "took", time.Since(began))
+	} else {
+		s.log.Info("stopped", "took", time.Since(began), "err", err)
+	}
 	if s.cfg.PrintStats > 0 {
 		err = errors.Join(err, harness.WriteReport(stdout, s.report("stats", "", "")))
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -368,5 +369,17 @@ func TestAPITLSNeedsItsFiles(t *testing.T) {
 	cfg.HTTPTLS = true
 	if err := Serve(t.Context(), cfg, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--http-tls") {
 		t.Errorf("without files: %v", err)
+	}
+}
+
+// Any host that reaches the port can make net/http log a line for each of its connections.
+func TestErrorsOfConnectionsAreFolded(t *testing.T) {
+	var out bytes.Buffer
+	s := newHTTPServer(nil, slog.New(slog.NewTextHandler(&out, nil)))
+	for port := range 100 {
+		s.ErrorLog.Printf("http: TLS handshake error from 10.0.0.9:%d: EOF", port)
+	}
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=INFO msg="HTTP API: a connection failed" error="http: TLS handshake error from 10.0.0.9:0: EOF"`) {
+		t.Errorf("100 errors are logged as:\n%s", got)
 	}
 }
