@@ -234,7 +234,7 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("-images takes the screenshots in docs/images")
 	}
 	for name, flags := range map[string][]string{
-		"dashboard": {"--window-size=1280,760"}, "dashboard-dark": {"--window-size=1280,760", "--blink-settings=preferredColorScheme=0"},
+		"dashboard": {"--window-size=1280,960"}, "dashboard-dark": {"--window-size=1280,960", "--blink-settings=preferredColorScheme=0"},
 	} {
 		page := afterACrash().routes()
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -296,12 +296,20 @@ func afterACrash() *hub {
 		n.Name, n.UpSeconds, n.MemoryBytes = string(rune('a'+i)), 6*24*3600, 81<<20
 		m.Name, m.Addr, m.AppVersion, m.Metadata = n.Name, fmt.Sprintf("10.0.0.%d:7101", 7+i), "1.8.2", map[string]string{"zone": string("xyz"[i%3])}
 		n.Lease.LeftSeconds = 2.9 - 0.1*float64(i)
+		for _, to := range []gossip.NodeID{1, 2, 4, 5} {
+			if to != n.ID {
+				n.Links = append(n.Links, figures.Link{Node: to, Out: true, In: true})
+			}
+		}
 		n.Data = []figures.DataSet{{Keys: 2318, Bytes: 1 << 18, Tombstones: 41, Settled: true}}
 		for j, name := range []string{"cart", "session", "lobby"} {
 			n.Types[j].Name, n.Types[j].Entities = name, 8000-3000*j
 		}
 	}
 	h := newHub(f, Options{Streams: 2, Logger: discarded()})
+	for _, m := range f.cluster.View.Members {
+		h.onEvent(gossip.MemberJoined{Member: m})
+	}
 	h.lost = map[gossip.NodeID]time.Duration{3: 21 * time.Millisecond}
 	f.kill(h)
 	f.shards.Nodes = nil

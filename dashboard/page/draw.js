@@ -51,7 +51,7 @@ export function draw(s, ui) {
   }
   document.title = `${s.health.level === "ok" ? "" : "! "}${s.cluster} · Peerage`;
   put("cluster", s.cluster);
-  put("seen", `${s.view ? `view …${s.view.slice(-4)} · ` : ""}seen from ${s.seen}`);
+  put("seen", `${s.view ? `view …${s.view.split(".").pop().slice(-4)} · ` : ""}seen from ${s.seen}`);
   $("seen").title = s.view ? `Equal on all nodes that hold the same view: ${s.view}` : "";
   drawHealth(s);
   drawTotals(s);
@@ -134,7 +134,7 @@ function memberRow(m, s) {
   const coordinates = m.coordinates || [];
   const notes = [
     m.addr, m.zone && `zone ${m.zone}`, m.version && `version ${m.version}`, m.roles && m.roles.join(", "), m.up > 0 && `up ${span(m.up)}`, m.memory > 0 && bytes(m.memory), m.rate >= 0 && `${rate(m.rate)} handled /s`,
-    m.answers && present > 1 && `${m.links} of ${count(present - 1, "link")}`,
+    m.answers && m.links > 0 && `${m.links} of ${count(present - 1, "link")}`,
     coordinates.length > 0 && (coordinates.length > 3 ? `coordinates ${coordinates.length} types` : `coordinates ${coordinates.join(", ")}`),
   ].filter(Boolean).join(" · ");
   return el("div", { class: `m ${m.answers ? "" : "silent"} ${m.down || !m.ready ? "problem" : ""}`, title: notes },
@@ -247,7 +247,7 @@ function drawData(s, ui) {
     row("keys", `${number(d.keys)} · ${bytes(d.bytes)}`),
     row("replicas", `${d.replicas}${d.unsettled ? `, ${d.unsettled} catching up` : ""}`, d.unsettled),
     row("slowest replica", d.lag ? `${count(d.lag, "change")} behind (${d.behind})` : "level", d.lag > 1000),
-    row("reads, writes waiting", number(d.pending)),
+    row("waiting requests", number(d.pending)),
     row("tombstones", number(d.tombstones)),
     d.failing ? row("disk fails on", count(d.failing, "node"), true) : null,
   ]);
