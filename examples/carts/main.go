@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	var cfg peerage.Config
+	cfg := peerage.Config{Cluster: "carts"}
 	flag.StringVar(&cfg.Name, "name", "", "name of the node")
 	flag.StringVar(&cfg.Listen, "listen", "", "address for other nodes")
 	list := flag.String("join", "", "addresses where nodes may be found, separated by commas; the same for all nodes")
@@ -55,11 +55,14 @@ func main() {
 			log.Fatal(err)
 		}
 	}()
+	slog.Info("serving", "api", "http://"+*web+"/carts/")
 	<-ctx.Done()
 	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	// First hand over the carts, which other nodes may still ask for, then stop HTTP.
-	log.Println("stopping:", errors.Join(node.Shutdown(last), server.Shutdown(last)))
+	if err := errors.Join(node.Shutdown(last), server.Shutdown(last)); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // startNode joins the cluster, and returns the node and what it serves.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -62,7 +63,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(),
 		os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cfg := peerage.Config{Logger: slog.Default()} // alone: a cluster of one
+	cfg := peerage.Config{Cluster: "hello", Logger: slog.Default()} // alone: a cluster of one
 	if len(os.Args) > 1 {
 		cfg.Listen, cfg.Join = os.Args[1], os.Args[1:]
 	}
@@ -77,6 +78,6 @@ func main() {
 
 func check(err error) {
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 }

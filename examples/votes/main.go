@@ -51,10 +51,12 @@ func main() {
 	cfg.Cluster, cfg.Logger = "votes", slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	flag.StringVar(&cfg.Name, "name", "a", "name of the node")
 	flag.StringVar(&cfg.Listen, "listen", "127.0.0.1:7101", "address for other nodes")
-	join := flag.String("join", "", "addresses of all nodes, with commas")
+	join := flag.String("join", "", "addresses of all nodes, with commas; the same list for each")
 	web := flag.String("http", "127.0.0.1:8101", "address for HTTP")
 	flag.Parse()
-	cfg.Join = strings.Split(*join, ",")
+	if *join != "" {
+		cfg.Join = strings.Split(*join, ",")
+	}
 	if err := runVotes(cfg, *web); err != nil {
 		log.Fatal(err)
 	}
