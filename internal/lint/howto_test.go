@@ -1,6 +1,9 @@
 package lint
 
 import (
+	"fmt"
+	"go/ast"
+	"go/doc"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,10 +32,13 @@ func TestHowTosShowTheirExamples(t *testing.T) {
 		if !slices.Equal(sections, howToSections) {
 			t.Errorf("%s has the sections %q, want %q", name, sections, howToSections)
 		}
-		run := regexp.MustCompile("\n```sh\ngo run \\./(examples/[a-z]+)\n```\n\n## ").FindStringSubmatch(text)
+		run := regexp.MustCompile("(?s)\n```sh\ngo run \\./(examples/[a-z]+)\n```\n\n```text\n(.*?)```\n\n## ").FindStringSubmatch(text)
 		if run == nil {
-			t.Errorf("%s does not begin with one command that runs an example", name)
+			t.Errorf("%s does not begin with one command that runs an example, and its output", name)
 			continue
+		}
+		if problem := checkOutput(t, run[1], run[2]); problem != "" {
+			t.Errorf("%s: %s", name, problem)
 		}
 		for _, block := range missingCode(t, run[1], text) {
 			t.Errorf("%s shows what %s does not contain:\n%s", name, run[1], block)
@@ -40,6 +46,66 @@ func TestHowTosShowTheirExamples(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("only %d pages were found", found)
+	}
+}
+
+// checkOutput compares the output that a page shows with the one that an Example of the
+// program expects. Without an Example, the program contains a format for each line.
+func checkOutput(t *testing.T, example, shown string) (problem string) {
+	t.Helper()
+	var formats []*regexp.Regexp
+	for _, f := range tree(t) {
+		if f.pkg != example {
+			continue
+		}
+		for _, e := range doc.Examples(f.ast) {
+			if e.Output != shown {
+				return fmt.Sprintf("it shows\n%s\nas output, Example%s expects\n%s", shown, e.Name, e.Output)
+			}
+			return ""
+		}
+		if !f.test {
+			formats = append(formats, formatsIn(f.ast)...)
+		}
+	}
+	for line := range strings.Lines(shown) {
+		if !slices.ContainsFunc(formats, func(r *regexp.Regexp) bool { return r.MatchString(line) }) {
+			return fmt.Sprintf("%s prints no line such as %q", example, line)
+		}
+	}
+	return ""
+}
+
+// formatsIn returns a pattern for each string of a file that may be a line of output.
+func formatsIn(file *ast.File) (all []*regexp.Regexp) {
+	verb := regexp.MustCompile(`%[^a-z%]*[a-z]`)
+	ast.Inspect(file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.BasicLit)
+		if !ok {
+			return true
+		}
+		if text := strings.TrimSuffix(literalOf(lit), "\n"); strings.Contains(text, " ") {
+			all = append(all, regexp.MustCompile("^"+verb.ReplaceAllString(regexp.QuoteMeta(text), "[^ ]+")+"\n$"))
+		}
+		return true
+	})
+	return all
+}
+
+// TestOutputThatAProgramDoesNotPrintIsFound shows that the comparison can fail.
+func TestOutputThatAProgramDoesNotPrintIsFound(t *testing.T) {
+	for _, tc := range []struct {
+		example, shown string
+		found          bool
+	}{
+		{"examples/limiter", "ada: 10 of 60 requests at three nodes passed, the burst is 10\n", false},
+		{"examples/limiter", "ada: 10 of 60 requests passed\n", true},
+		{"examples/survivor", "visits: 1\nvisits: 2\nvisits: 3\nits node crashes\nvisits: 4\n", false},
+		{"examples/survivor", "visits: 1\n", true},
+	} {
+		if got := checkOutput(t, tc.example, tc.shown); (got != "") != tc.found {
+			t.Errorf("%s, %q: %q", tc.example, tc.shown, got)
+		}
 	}
 }
 
