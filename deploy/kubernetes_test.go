@@ -240,9 +240,30 @@ func TestTheManifestsAreWhatIsPlayed(t *testing.T) {
 		if strings.Contains(path, "base") {
 			continue
 		}
-		replicas, expect := number(t, text, `replicas: (\d+)`), number(t, text, `--bootstrap-expect=(\d+)`)
+		replicas, expect := number(t, text, `replicas: (\d+)`), number(t, text, `BOOTSTRAP_EXPECT, value: "(\d+)"`)
 		if expect != replicas/2+1 {
-			t.Errorf("%s: --bootstrap-expect=%d of %d replicas", path, expect, replicas)
+			t.Errorf("%s: BOOTSTRAP_EXPECT is %d of %d replicas", path, expect, replicas)
+		}
+	}
+}
+
+// Prometheus finds the pods by the headless service, and the network policy admits it.
+func TestPrometheusFindsThePods(t *testing.T) {
+	for path, wants := range map[string][]string{
+		"prometheus/prometheus.yml":               {"names: [peerage-peers.default.svc", "port: 8101", "`monitoring`", "rule_files: [peerage.rules.yml]"},
+		"kubernetes/base/services.yaml":           {"name: peerage-peers"},
+		"kubernetes/base/network.yaml":            {"kubernetes.io/metadata.name: monitoring", "port: 8101"},
+		"kubernetes/statefulset/statefulset.yaml": {"{name: http, containerPort: 8101"},
+		"kubernetes/deployment/deployment.yaml":   {"{name: http, containerPort: 8101"},
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s does not contain %q", path, want)
+			}
 		}
 	}
 }

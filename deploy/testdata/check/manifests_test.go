@@ -63,17 +63,18 @@ func decodeStrictly(text []byte, into any) error {
 }
 
 func TestManifestsAreValid(t *testing.T) {
-	for _, dir := range []string{"../../kubernetes/statefulset", "../../kubernetes/deployment"} {
+	for _, dir := range []string{"../../kubernetes/statefulset", "../../kubernetes/deployment", "../../kubernetes/overlay"} {
 		kinds := map[string]int{}
 		var pods corev1.PodTemplateSpec
+		var replicas *int32
 		services := map[string]*corev1.Service{}
 		for _, r := range render(t, dir) {
 			kinds[r.GetKind()]++
 			switch x := decode(t, r).(type) {
 			case *appsv1.StatefulSet:
-				pods = x.Spec.Template
+				pods, replicas = x.Spec.Template, x.Spec.Replicas
 			case *appsv1.Deployment:
-				pods = x.Spec.Template
+				pods, replicas = x.Spec.Template, x.Spec.Replicas
 			case *corev1.Service:
 				services[x.Name] = x
 			}
@@ -82,6 +83,7 @@ func TestManifestsAreValid(t *testing.T) {
 			t.Errorf("%s: %v", dir, kinds)
 		}
 		checkPods(t, pods, services)
+		checkSizes(t, dir, pods.Spec.Containers[0], replicas)
 	}
 }
 
@@ -125,6 +127,25 @@ func checkPods(t *testing.T, pods corev1.PodTemplateSpec, services map[string]*c
 	}
 }
 
+// checkSizes checks the settings that follow from the number of pods and from their memory.
+func checkSizes(t *testing.T, dir string, c corev1.Container, replicas *int32) {
+	t.Helper()
+	env := map[string]string{}
+	for _, v := range c.Env {
+		env[v.Name] = v.Value
+	}
+	if replicas == nil || env["BOOTSTRAP_EXPECT"] != fmt.Sprint(*replicas/2+1) {
+		t.Errorf("%s: BOOTSTRAP_EXPECT is %q of %v replicas", dir, env["BOOTSTRAP_EXPECT"], replicas)
+	}
+	var soft int64 // in MiB, as Go reads the variable
+	if _, err := fmt.Sscanf(env["GOMEMLIMIT"], "%dMiB", &soft); err != nil {
+		t.Errorf("%s: GOMEMLIMIT is %q", dir, env["GOMEMLIMIT"])
+	}
+	if limit := c.Resources.Limits.Memory().Value() >> 20; soft*100 < limit*85 || soft*100 > limit*90 {
+		t.Errorf("%s: GOMEMLIMIT is %d MiB of %d MiB", dir, soft, limit)
+	}
+}
+
 // A manifest with an unknown field, or a value of a wrong type, is found.
 func TestDecodingIsStrict(t *testing.T) {
 	for _, bad := range []string{"spec: {clusterIp: None}", "spec: {publishNotReadyAddresses: 3}", "spec: {ports: [{port: http}]}"} {
@@ -147,7 +168,7 @@ func arguments(t *testing.T, dir string) []string {
 		default:
 			continue
 		}
-		return strings.Split(strings.NewReplacer("$(POD_NAME)", "peerage-0", "$(POD_IP)", "10.1.2.3").Replace(strings.Join(pods.Containers[0].Args, "\n")), "\n")
+		return strings.Split(strings.NewReplacer("$(POD_NAME)", "peerage-0", "$(POD_IP)", "10.1.2.3", "$(BOOTSTRAP_EXPECT)", "2").Replace(strings.Join(pods.Containers[0].Args, "\n")), "\n")
 	}
 	t.Fatal(fmt.Sprint("no pods in ", dir))
 	return nil
