@@ -1,11 +1,13 @@
 package transport
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -138,6 +140,54 @@ func TestReloadDropsNothing(t *testing.T) {
 		if key := n.e.credentials.keys.byID[2]; key != b.e.credentials.first.key {
 			t.Errorf("%s knows the node by %v", n.Self().Name, key)
 		}
+	}
+}
+
+// A peer that hangs up in the handshake is no mistake in certificates, so no operator is warned;
+// one of another authority is.
+func TestOnlyCertificatesAreWarnedOf(t *testing.T) {
+	w := &world{T: t}
+	ca := newAuthority(t)
+	var book logBook
+	a := w.withFiles(1, newCertFiles(t, ca.issue(t), ca), book.configure)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for i := 0; ; i++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if i == 0 {
+				_ = conn.(*net.TCPConn).SetLinger(0) // a reset, as of a process that is killed
+			}
+			_ = conn.Close()
+		}
+	}()
+	for range 2 {
+		if _, err := a.Probe(w.ctx(), listener.Addr().String()); err == nil {
+			t.Error("a node was found where none is")
+		}
+	}
+	gone, cancel := context.WithCancel(w.ctx())
+	cancel()
+	if _, err := a.Probe(gone, listener.Addr().String()); err == nil {
+		t.Error("a node was found where none is")
+	}
+	const line = "TLS handshake with a node failed"
+	if n := book.count(line); n != 0 {
+		t.Errorf("%d warnings:\n%s", n, &book.out)
+	}
+	other := newAuthority(t)
+	b := w.withFiles(2, newCertFiles(t, other.issue(t), other))
+	if _, err := a.Probe(w.ctx(), b.Self().Addr); err == nil {
+		t.Error("a node of another authority was found")
+	}
+	if n := book.count(line); n != 1 {
+		t.Errorf("%d warnings of another authority:\n%s", n, &book.out)
 	}
 }
 

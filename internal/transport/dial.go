@@ -136,14 +136,14 @@ func (d *dialler) exchange(ctx context.Context, conn net.Conn, p purpose, want g
 }
 
 // noteTLS logs a dial that failed because of certificates or secrets; events report the
-// other failures.
+// other failures. A peer that ends during the handshake, or does not answer in time, is one of
+// those: its certificate is not the reason.
 func (d *dialler) noteTLS(addr string, err error) {
-	var secure *tlsError
 	var alert *net.OpError
 	if errors.Is(err, errSecret) {
 		d.log.writeLine(slog.LevelWarn, "no shared secret in common with a node, it cannot be reached: check SharedSecrets on both",
 			slog.String("addr", addr), slog.Any("error", err))
-	} else if errors.As(err, &secure) || errors.As(err, &alert) && alert.Op == "remote error" {
+	} else if classify(err) == FailTLS || errors.As(err, &alert) && alert.Op == "remote error" {
 		d.log.writeLine(slog.LevelWarn, "TLS handshake with a node failed", slog.String("addr", addr), slog.Any("error", err))
 	}
 }
