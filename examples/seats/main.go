@@ -29,6 +29,7 @@ func main() {
 	web := flag.String("http", "127.0.0.1:8101", "address for HTTP")
 	certs := flag.String("certs", "", "directory that `peerage certs` has written")
 	flag.Parse()
+	cfg.Metadata = map[string]string{"http": *web} // where the commands of `peerage` find it
 	if *join != "" {
 		cfg.Join = strings.Split(*join, ",")
 	}

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/dashboard"
 	"github.com/peerage-go/peerage/sharding"
@@ -14,6 +17,8 @@ import (
 
 // startService starts a node, and returns it with the HTTP API of the service.
 func startService(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.Handler, error) {
+	metrics := prometheus.NewRegistry()
+	cfg.Registerer = metrics
 	node, err := peerage.New(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -25,6 +30,7 @@ func startService(ctx context.Context, cfg peerage.Config) (*peerage.Node, http.
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /concerts/{concert}", answerWith(region))
 	mux.HandleFunc("PUT /concerts/{concert}/{seat}/{guest}", answerWith(region))
+	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", dashboard.Handler(node, dashboard.Options{})))
 	mux.Handle("/", node.Handler()) // /readyz, /status and /where, among others
 	return node, mux, node.Start(ctx)
