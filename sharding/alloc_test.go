@@ -73,7 +73,15 @@ func TestRemoteMessagesAllocateTwiceASide(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Logf("%.2f allocations a Tell, %.2f an Ask and its answer", tell, ask)
+	limited := allocs(2000, func() {
+		if _, err := ref.Ask(context.Background(), body, Within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%.2f allocations a Tell, %.2f an Ask and its answer, %.2f within a time limit", tell, ask, limited)
+	if limited > ask+0.1 {
+		t.Errorf("an Ask within a time limit allocates %.2f times, one without %.2f", limited, ask)
+	}
 	if tell > 0.8 || ask > 4 {
 		t.Errorf("a remote Tell allocates %.2f times on both sides together, an Ask and its answer %.2f; want at most 0.8 and 4", tell, ask)
 	}

@@ -54,6 +54,77 @@ func TestCancelledRemoteAsksDoNoWork(t *testing.T) {
 	})
 }
 
+// An Ask ends at the limit of Within, wherever its home is, as at a deadline of its context. The
+// limit travels: no handler runs the ask later. An earlier deadline of the context holds.
+func TestAnAskEndsWithinItsLimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		j.gate = make(chan struct{})
+		_, _, regions := three(t, j, nil)
+		for _, r := range regions {
+			if _, err := r.Ask(t.Context(), "e", say{"x", 1}, Retry(), Within(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := regions[0].Tell(t.Context(), "e", say{"x", stuck}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i, r := range regions {
+			for _, ask := range []func() error{
+				func() error { _, err := r.Ask(t.Context(), "e", say{"y", i}, Within(time.Second)); return err },
+				func() error { _, err := r.Ask(within(t, time.Hour), "e", say{"y", i}, Within(time.Second)); return err },
+				func() error { _, err := r.Ask(within(t, time.Second), "e", say{"y", i}, Within(time.Hour)); return err },
+				func() error {
+					_, err := r.Ask(t.Context(), "e", say{"y", i}, Within(time.Hour), Within(time.Second), Retry())
+					return err
+				},
+				func() error { return r.Start(t.Context(), "e", Within(time.Second)) },
+			} {
+				began := time.Now()
+				err := ask()
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took < time.Second || took > time.Second+5*time.Millisecond {
+					t.Errorf("node %d: %v after %v", i, err, took)
+				}
+			}
+		}
+		close(j.gate)
+		if _, err := regions[0].Ask(t.Context(), "e", say{"x", 3}, Within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if n := j.count("e"); n != 5 {
+			t.Errorf("%d messages handled, want 5: %v", n, j.lines["e"])
+		}
+	})
+}
+
+// An Ask whose message waits for room, here or at its home, ends within its limit too, and its
+// error names the obstacle.
+func TestAnAskWaitsForRoomWithinItsLimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		j.gate = make(chan struct{})
+		defer close(j.gate)
+		_, _, regions := three(t, j, func(typ *Type[say, heard]) { typ.Limits.Mailbox = 4 })
+		if _, err := regions[0].Ask(t.Context(), "e", say{"x", 1}, Within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if err := regions[0].Tell(t.Context(), "e", say{"x", stuck}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i, r := range regions {
+			for r.Tell(within(t, time.Second), "e", say{"y", i}) == nil {
+			}
+			began := time.Now()
+			_, err := r.Ask(t.Context(), "e", say{"z", i}, Within(time.Second))
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrMailboxFull) || took > time.Second+5*time.Millisecond {
+				t.Errorf("node %d: %v after %v", i, err, took)
+			}
+		}
+	})
+}
+
 // A request under another token than the shard's is one that is late, from before a
 // move away and back, or that went out before its sender knew: it must not be
 // handled, since what left behind it may have been handled elsewhere. It goes back.

@@ -114,7 +114,7 @@
 //	ErrNotKept         ErrOutcomeUnknown  too few nodes acknowledged the new state in time; look at the quorum; as ErrNodeLost
 //	ErrTimer           ErrInvalid         to a handler: time not positive, or too many timers; fix the handler
 //	ErrSelfAsk         ErrInvalid         the asked entity waits for this ask; use Tell, or reply first
-//	ErrNoDeadline      ErrInvalid         Ask with Retry and a ctx without a deadline; give ctx a deadline
+//	ErrNoDeadline      ErrInvalid         Ask with Retry and no deadline; give ctx one, or use Within
 //	ErrContextEnded    ErrInvalid         a handler's Context was used after the handler returned; fix the handler: use another context there
 //	ErrHeaders         ErrInvalid         too many headers, or too large; send less in headers
 //	ErrStash           ErrInvalid         to a handler: no message that can be stashed; fix the handler

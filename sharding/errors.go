@@ -34,7 +34,7 @@ var (
 	ErrTimer        error = failure.Timer
 	// ErrSelfAsk: a handler asked its own entity, or an entity that waits for its reply.
 	ErrSelfAsk error = failure.SelfAsk
-	// ErrNoDeadline: Ask with Retry needs a context with a deadline.
+	// ErrNoDeadline: Ask with Retry needs a context with a deadline, or Within.
 	ErrNoDeadline error = failure.NoDeadline
 	// ErrContextEnded: a handler's Context was used after the handler had returned.
 	ErrContextEnded error = failure.ContextEnded

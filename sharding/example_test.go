@@ -148,6 +148,28 @@ func ExampleRetry() {
 	// Output: 2 <nil>
 }
 
+func ExampleWithin() {
+	echoes, ctx, done := alone(sharding.Type[time.Duration, string]{
+		Name: "echo",
+		New: func(string) sharding.Entity[time.Duration, string] {
+			return sharding.Func(func(ctx *sharding.Context, d time.Duration) (string, error) {
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				return "done", ctx.Err()
+			})
+		},
+	})
+	defer done()
+	fmt.Println(echoes.Ask(ctx, "x", 0, sharding.Within(5*time.Second)))
+	_, err := echoes.Ask(ctx, "x", time.Hour, sharding.Within(10*time.Millisecond))
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// done <nil>
+	// true
+}
+
 // session says goodbye when it was idle for too long, or moves.
 type session struct{ hits int }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/peerage-go/peerage/internal/headers"
 )
@@ -121,20 +122,20 @@ func sendChain(all []Interceptor) (chain []sendFunc) {
 // wrappedSend is a Tell, an Ask or a Start on its way through the interceptors of its type.
 type wrappedSend[Req, Resp any] struct {
 	Call
-	to    Ref[Req, Resp]
-	retry bool
-	req   Req
-	resp  Resp
+	to   Ref[Req, Resp]
+	opts endpoint.AskOptions
+	req  Req
+	resp Resp
 }
 
 func (c *wrappedSend[Req, Resp]) anyRequest() any  { return c.req }
 func (c *wrappedSend[Req, Resp]) anyResponse() any { return c.resp }
 
 // wrapCall returns a call of f that goes through the interceptors.
-func (f Ref[Req, Resp]) wrapCall(op string, req Req, retry bool) *wrappedSend[Req, Resp] {
+func (f Ref[Req, Resp]) wrapCall(op string, req Req, opts endpoint.AskOptions) *wrappedSend[Req, Resp] {
 	c := &wrappedSend[Req, Resp]{
 		Call: Call{Op: op, Type: f.region.typed.Name, ID: f.to.ID, Shard: f.to.Shard},
-		to:   f, retry: retry, req: req,
+		to:   f, opts: opts, req: req,
 	}
 	c.of = c
 	return c
@@ -155,7 +156,7 @@ func (c *wrappedSend[Req, Resp]) sendNow(ctx context.Context) error {
 	if c.Op == OpTell {
 		return c.to.tellDirectly(ctx, c.req)
 	}
-	resp, err := c.to.askDirectly(ctx, c.req, c.retry)
+	resp, err := c.to.askDirectly(ctx, c.req, c.opts)
 	if err == nil {
 		c.resp = resp
 	}
@@ -164,7 +165,7 @@ func (c *wrappedSend[Req, Resp]) sendNow(ctx context.Context) error {
 
 // interceptSend lets a message of a Reliable go through the interceptors, then calls send.
 func (r *Region[Req, Resp]) interceptSend(ctx context.Context, id string, req Req, send func(context.Context) error) error {
-	c := r.Ref(id).wrapCall(OpSend, req, false)
+	c := r.Ref(id).wrapCall(OpSend, req, endpoint.AskOptions{})
 	return runSend(ctx, &c.Call, r.sends, send)
 }
 

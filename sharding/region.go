@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/peerage-go/peerage/internal/delivery/endpoint"
 )
@@ -93,7 +94,7 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.to.Shard }
 // most HandlerWait, then fails with ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 	if f.region.sends != nil {
-		return f.wrapCall(OpTell, req, false).runChain(ctx)
+		return f.wrapCall(OpTell, req, endpoint.AskOptions{}).runChain(ctx)
 	}
 	return f.tellDirectly(ctx, req)
 }
@@ -106,8 +107,8 @@ func (f Ref[Req, Resp]) tellDirectly(ctx context.Context, req Req) error {
 	return inGroup(err)
 }
 
-// Ask sends req and waits for the response until ctx ends. The deadline and a cancellation
-// of ctx travel with the ask: if the deadline has passed, or the asker has given up, before
+// Ask sends req and waits for the response until ctx ends, or the time of Within is over. The
+// deadline and a cancellation of ctx travel with the ask: if the deadline has passed, or the asker has given up, before
 // the ask's turn comes, it is not handled. If the connection to the entity's home breaks,
 // the ask fails immediately with ErrNodeLost.
 //
@@ -121,17 +122,17 @@ func (f Ref[Req, Resp]) tellDirectly(ctx context.Context, req Req) error {
 // in Stats.MutualAsks. So give every Ask of a handler a deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
 	if f.region.sends != nil {
-		c := f.wrapCall(OpAsk, req, retries(opts))
+		c := f.wrapCall(OpAsk, req, joinOptions(opts))
 		err := c.runChain(ctx)
 		return c.resp, err
 	}
-	return f.askDirectly(ctx, req, retries(opts))
+	return f.askDirectly(ctx, req, joinOptions(opts))
 }
 
-func (f Ref[Req, Resp]) askDirectly(ctx context.Context, req Req, retry bool) (resp Resp, err error) {
+func (f Ref[Req, Resp]) askDirectly(ctx context.Context, req Req, opts endpoint.AskOptions) (resp Resp, err error) {
 	o, err := originOf(ctx)
 	if err == nil {
-		resp, err = f.region.typed.Ask(ctx, o, f.to, req, retry)
+		resp, err = f.region.typed.Ask(ctx, o, f.to, req, opts)
 	}
 	return resp, inGroup(err)
 }
@@ -143,9 +144,9 @@ func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 	var none Req
 	f.to.Start = true
 	if f.region.sends != nil {
-		return f.wrapCall(OpStart, none, retries(opts)).runChain(ctx)
+		return f.wrapCall(OpStart, none, joinOptions(opts)).runChain(ctx)
 	}
-	_, err := f.askDirectly(ctx, none, retries(opts))
+	_, err := f.askDirectly(ctx, none, joinOptions(opts))
 	return err
 }
 
@@ -154,22 +155,39 @@ func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 func (f Ref[Req, Resp]) startRemembered(ctx context.Context) error {
 	var none Req
 	f.to.Start = true
-	_, err := f.askDirectly(ctx, none, true)
+	_, err := f.askDirectly(ctx, none, endpoint.AskOptions{Retry: true})
 	return err
 }
 
 // AskOption changes the behaviour of one Ask.
-type AskOption struct{ retry bool }
+type AskOption struct {
+	retry, limited bool
+	within         time.Duration
+}
 
-// Retry makes Ask send the request again after each Retryable failure, until ctx ends. So
-// ctx needs a deadline; without one, Ask fails with ErrNoDeadline. The handler may run more
-// than once for one Ask (at least once): use Retry for idempotent requests. Order relative
-// to other messages of the same sender is lost.
+// Retry makes Ask send the request again after each Retryable failure, until ctx ends or the
+// time of Within is over. So one of them must set a deadline; without one, Ask fails with
+// ErrNoDeadline. The handler may run more than once for one Ask (at least once): use Retry for
+// idempotent requests. Order relative to other messages of the same sender is lost.
 func Retry() AskOption { return AskOption{retry: true} }
 
-func retries(opts []AskOption) (retry bool) {
-	for _, o := range opts {
-		retry = retry || o.retry
+// Within makes Ask wait for at most d, from the call of Ask on. It then fails as if a deadline
+// of ctx had passed: errors.Is(err, context.DeadlineExceeded) holds. Like such a deadline, it
+// travels with the ask. If ctx has an earlier deadline, that one holds.
+//
+// It costs much less than a context with a timeout for each Ask: no allocation and no timer. A
+// call may end some milliseconds after d.
+func Within(d time.Duration) AskOption { return AskOption{limited: true, within: d} }
+
+// joinOptions returns the effect of opts. Of several limits the shortest holds.
+func joinOptions(opts []AskOption) (o endpoint.AskOptions) {
+	for i := range opts {
+		o.Retry = o.Retry || opts[i].retry
+		if opts[i].limited {
+			if end := time.Now().Add(opts[i].within); o.Until.IsZero() || end.Before(o.Until) {
+				o.Until = end
+			}
+		}
 	}
-	return retry
+	return o
 }

@@ -294,7 +294,7 @@ func TestAHomeWithoutTheTypeSaysSo(t *testing.T) {
 		o.start() // without the type
 		c.install(n, o)
 		inc := r.typed.Current.Load()
-		call := r.typed.Calls.Begin(3, o.self.ID)
+		call := r.typed.Calls.Begin(3, o.self.ID, time.Time{})
 		frame := frames.AppendRequest(nil, "ear", 3, idIn(r, 3), call.Number, nil)
 		frames.Stamp(frame, protocol.Token{Term: 1, Seq: 1}, 1)
 		if err := inc.Send(o.self.ID, frame); err != nil {

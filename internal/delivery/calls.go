@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -24,7 +25,9 @@ type callPart[Resp any] struct {
 	mu    sync.Mutex
 	slots []*Call[Resp]
 	free  []*Call[Resp]
-	_     [64]byte
+	// limits ends the calls whose time limit passes.
+	limits callLimits
+	_      [64]byte
 }
 
 // Call is one slot. The mutex of its part guards its fields, apart from Done, Resp, Late and
@@ -35,8 +38,10 @@ type Call[Resp any] struct {
 	open   bool
 	// node is where the request is now: 0 while it waits in a buffer here.
 	node gossip.NodeID
-	Done chan struct{}
-	Resp Resp
+	// until is the time limit of the call, zero for none.
+	until time.Time
+	Done  chan struct{}
+	Resp  Resp
 	// Late is a large reply, which its caller decodes; nil means that Resp is set.
 	Late []byte
 	Err  error
@@ -44,8 +49,9 @@ type Call[Resp any] struct {
 
 func (t *Calls[Resp]) partOf(number uint64) *callPart[Resp] { return &t.parts[number%callParts] }
 
-// Begin opens a call for a message to a shard. node is the node of the request.
-func (t *Calls[Resp]) Begin(shard strategy.ShardID, node gossip.NodeID) *Call[Resp] {
+// Begin opens a call for a message to a shard. node is the node of the request. If until is not
+// zero, the call ends with ErrLimit soon after it.
+func (t *Calls[Resp]) Begin(shard strategy.ShardID, node gossip.NodeID, until time.Time) *Call[Resp] {
 	p := t.partOf(uint64(shard))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +67,10 @@ func (t *Calls[Resp]) Begin(shard strategy.ShardID, node gossip.NodeID) *Call[Re
 		p.slots = append(p.slots, c)
 	}
 	c.Number += 1 << 32
-	c.open, c.node = true, node
+	c.open, c.node, c.until = true, node, until
+	if !until.IsZero() {
+		p.limitCall(until)
+	}
 	return c
 }
 
@@ -141,16 +150,14 @@ func (c *Call[Resp]) Await(ctx context.Context) bool {
 }
 
 // Cancel closes a call whose caller has given up, and returns the node of its request. If the
-// reply came first, cancelled is false and Done has delivered.
+// call was over before, cancelled is false and Done has delivered.
 func (t *Calls[Resp]) Cancel(c *Call[Resp]) (node gossip.NodeID, cancelled bool) {
 	p := t.partOf(c.Number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !c.open {
-		return 0, false
-	}
+	cancelled = c.open
 	c.open = false
-	return c.node, true
+	return c.node, cancelled
 }
 
 // Release frees the slot of a call that is over: completed and received, or cancelled.

@@ -3,6 +3,8 @@ package delivery
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -12,7 +14,7 @@ import (
 // call, in particular not the call that uses the same slot now.
 func TestAnswersReachTheirOwnCallOnce(t *testing.T) {
 	var table Calls[string]
-	first := table.Begin(3, 7)
+	first := table.Begin(3, 7, time.Time{})
 	number := first.Number
 	for _, other := range []uint64{0, number + callParts, number + 1<<32, number ^ 1} {
 		if table.Finish(other, "forged", nil) || table.Waits(other) || table.Move(other, 1) {
@@ -32,7 +34,7 @@ func TestAnswersReachTheirOwnCallOnce(t *testing.T) {
 		t.Errorf("%q, %v", first.Resp, first.Err)
 	}
 	table.Release(first)
-	next := table.Begin(3, 7)
+	next := table.Begin(3, 7, time.Time{})
 	if next != first || next.Number == number {
 		t.Fatalf("the slot is used again, under another number: %x after %x", next.Number, number)
 	}
@@ -55,7 +57,7 @@ func TestALostNodeEndsItsCalls(t *testing.T) {
 	var table Calls[string]
 	open := map[gossip.NodeID]*Call[string]{}
 	for _, at := range []gossip.NodeID{0, 1, 2} {
-		open[at] = table.Begin(strategy.ShardID(at), 9)
+		open[at] = table.Begin(strategy.ShardID(at), 9, time.Time{})
 		if !table.Move(open[at].Number, at) {
 			t.Fatal("the call is not there")
 		}
@@ -76,4 +78,61 @@ func TestALostNodeEndsItsCalls(t *testing.T) {
 	if !table.Waits(open[0].Number) || !table.Finish(open[0].Number, "home", nil) {
 		t.Error("what waited in a buffer has ended")
 	}
+}
+
+// Each call ends at its own limit, also if a limit is shorter than that of an earlier call, and
+// only if no reply came before. A part has one timer, which is still once no call has a limit.
+func TestCallsEndAtTheirLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table Calls[string]
+		began := time.Now()
+		begin := func(limit time.Duration) *Call[string] { return table.Begin(3, 7, began.Add(limit)) }
+		long, short, answered := begin(time.Hour), begin(time.Second), begin(time.Second)
+		unlimited := table.Begin(3, 7, time.Time{})
+		table.Finish(answered.Number, "yes", nil)
+		for _, want := range []struct {
+			call *Call[string]
+			err  error
+			took time.Duration
+		}{{answered, nil, 0}, {short, ErrLimit, time.Second}, {long, ErrLimit, time.Hour}} {
+			<-want.call.Done
+			if took := time.Since(began); want.call.Err != want.err || took != want.took || want.call.Node() != 7 {
+				t.Errorf("%v after %v at %v, want %v after %v", want.call.Err, took, want.call.Node(), want.err, want.took)
+			}
+			table.Release(want.call)
+		}
+		synctest.Wait()
+		if l := &table.partOf(unlimited.Number).limits; !l.due.IsZero() || !table.Waits(unlimited.Number) {
+			t.Errorf("the timer runs until %v", l.due)
+		}
+		if again := begin(time.Hour + time.Second); again != long || <-again.Done != struct{}{} || again.Err != ErrLimit {
+			t.Errorf("a slot that is used again: %v", again.Err)
+		}
+	})
+}
+
+// However close together limits are, the calls are not looked at all the time.
+func TestLimitsCostLittleToCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table Calls[string]
+		const calls = 1000
+		began := time.Now()
+		var open []*Call[string]
+		for i := range calls {
+			open = append(open, table.Begin(0, 7, began.Add(time.Duration(i)*time.Microsecond)))
+		}
+		rests := map[time.Time]bool{}
+		for i, c := range open {
+			<-c.Done
+			late := time.Since(c.until)
+			if most := limitRest + calls*limitRestPerCall; late < 0 || late > most {
+				t.Fatalf("call %d ended %v after its limit, at most %v is due", i, late, most)
+			}
+			synctest.Wait()
+			rests[table.parts[0].limits.rest] = true
+		}
+		if len(rests) > 3 {
+			t.Errorf("all calls were looked at %d times", len(rests))
+		}
+	})
 }

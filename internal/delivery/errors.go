@@ -14,6 +14,8 @@ var (
 	ErrRunsHere = errors.New("sharding: shard runs here")
 	// ErrCallOver: the ask is over, because its caller has given up or its node is lost.
 	ErrCallOver = errors.New("sharding: ask is over")
+	// ErrLimit: the time limit of the ask has passed.
+	ErrLimit = errors.New("sharding: time limit of the ask has passed")
 	// ErrHandlerWait: a handler has waited HandlerWait for room.
 	ErrHandlerWait = errors.New("handler has waited for 5s")
 )

@@ -19,40 +19,51 @@ import (
 // shard runs here by now, ErrCallOver that the ask is over.
 func (r *Router) Post(ctx context.Context, shard strategy.ShardID, it *Item) (kept bool, err error) {
 	rt := &r.routes[shard]
-	for {
-		inc := r.now.Load()
-		home := gossip.NodeID(0)
-		if kept, home, err = r.tryOnce(inc, rt, it); !isPassing(err) {
-			return kept, err
-		}
-		if err == errHeldUp {
+	inc := r.now.Load()
+	kept, home, err := r.tryOnce(inc, rt, it)
+	if isPassing(err) {
+		ctx, cancel := WithLimit(ctx, it.Msg.Expires)
+		defer cancel()
+		return postWaiting(ctx, r, inc, rt, it, home, err)
+	}
+	return kept, err
+}
+
+// postWaiting waits until the obstacle err has passed, which the first attempt to post met, and
+// makes further attempts.
+func postWaiting(ctx context.Context, r *Router, inc *Incarnation, rt *shardRoute, it *Item, home gossip.NodeID, err error) (kept bool, _ error) {
+	for isPassing(err) {
+		switch {
+		case err == errHeldUp:
 			if err = r.awaitGrant(ctx, rt, it); err != errTryAgain {
 				return false, err
 			}
-			continue
-		}
-		if errors.Is(err, transport.ErrQueueFull) {
+		case errors.Is(err, transport.ErrQueueFull):
 			// An error other than the context's means that the peer is gone: try again.
 			_ = inc.Links.WaitRoom(ctx, home, transport.Message)
 			if ctx.Err() != nil {
 				return false, noRoom(r.counters, failure.BufferFull, ctx)
 			}
-			continue
+		default:
+			woken := r.room.Wait()
+			// Room may have come between the attempt and Wait.
+			inc = r.now.Load()
+			if kept, home, err = r.tryOnce(inc, rt, it); !isPassing(err) {
+				return kept, err
+			}
+			if errors.Is(err, transport.ErrQueueFull) || err == errHeldUp {
+				continue
+			}
+			select {
+			case <-woken:
+			case <-ctx.Done():
+				return false, noRoom(r.counters, err, ctx)
+			}
 		}
-		woken := r.room.Wait()
-		// Room may have come between the attempt and Wait.
-		if kept, _, err = r.tryOnce(r.now.Load(), rt, it); !isPassing(err) {
-			return kept, err
-		}
-		if errors.Is(err, transport.ErrQueueFull) || err == errHeldUp {
-			continue
-		}
-		select {
-		case <-woken:
-		case <-ctx.Done():
-			return false, noRoom(r.counters, err, ctx)
-		}
+		inc = r.now.Load()
+		kept, home, err = r.tryOnce(inc, rt, it)
 	}
+	return kept, err
 }
 
 // noRoom returns the error of a call that waited for room, or for a cluster, and counts it.

@@ -103,7 +103,7 @@ var properties = [codes]struct {
 	BadID:          {Invalid, "sharding: entity id is empty or too long"},
 	TooLarge:       {Invalid, "sharding: payload too large"},
 	SelfAsk:        {Invalid, "sharding: the entity asked waits for this ask: it would never answer"},
-	NoDeadline:     {Invalid, "sharding: Ask with Retry needs a context with a deadline"},
+	NoDeadline:     {Invalid, "sharding: Ask with Retry needs a context with a deadline, or Within"},
 	NoShard:        {Invalid, "sharding: no such shard"},
 	ReliableClosed: {Invalid, "sharding: reliable producer is closed"},
 	Unconfirmed:    {Invalid, "sharding: closed with unconfirmed messages"},

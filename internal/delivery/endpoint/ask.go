@@ -20,13 +20,22 @@ const (
 	RetryMost  = 50 * time.Millisecond
 )
 
-// Ask sends a request and waits for the response: see sharding.Ref.Ask. With retry, it repeats
-// the request after each failure that may pass.
-func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in Origin, to Address, req Req, retry bool) (resp Resp, err error) {
+// AskOptions changes one Ask.
+type AskOptions struct {
+	// Retry repeats the request after each failure that may pass.
+	Retry bool
+	// Until is the time limit of the ask, zero for none. The deadline of its context holds too.
+	Until time.Time
+}
+
+// Ask sends a request and waits for the response: see sharding.Ref.Ask.
+func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in Origin, to Address, req Req, o AskOptions) (resp Resp, err error) {
 	if err := t.checkAddress(ctx, in, &to); err != nil {
 		return resp, err
 	}
-	if _, bounded := ctx.Deadline(); retry && !bounded {
+	if end, bounded := ctx.Deadline(); bounded && !o.Until.Before(end) {
+		o.Until = time.Time{}
+	} else if o.Retry && !bounded && o.Until.IsZero() {
 		return resp, failure.NoDeadline
 	}
 	chain := activation.ChainOf(in.Handler)
@@ -37,12 +46,19 @@ func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in Origin, to Address, re
 	if inc := t.Current.Load(); chain != nil && inc != nil {
 		defer inc.mutual.beginAsk(chain.Asker(), t.Name, to.ID)()
 	}
+	if resp, err = t.askObserved(ctx, in, to, req, o.Until); o.Retry && err != nil {
+		return t.askAgain(ctx, in, to, req, o.Until, err)
+	}
+	return resp, err
+}
+
+// askAgain repeats an ask that failed with err, until it succeeds or fails for good, or its time
+// is over.
+func (t *Typed[C, Req, Resp]) askAgain(ctx context.Context, in Origin, to Address, req Req, until time.Time, err error) (resp Resp, _ error) {
+	ctx, cancel := delivery.WithLimit(ctx, until)
+	defer cancel()
 	var unknown error
-	for pause := retryFirst; ; pause = min(2*pause, RetryMost) {
-		resp, err := t.askObserved(ctx, in, to, req)
-		if err == nil || !retry || !failure.Retryable(err) || ctx.Err() != nil {
-			return resp, lastError(err, unknown)
-		}
+	for pause := retryFirst; err != nil && failure.Retryable(err) && ctx.Err() == nil; pause = min(2*pause, RetryMost) {
 		if failure.OutcomeUnknown(err) {
 			unknown = err
 		}
@@ -51,7 +67,9 @@ func (t *Typed[C, Req, Resp]) Ask(ctx context.Context, in Origin, to Address, re
 		case <-ctx.Done():
 			return resp, lastError(err, unknown)
 		}
+		resp, err = t.askObserved(ctx, in, to, req, time.Time{})
 	}
+	return resp, lastError(err, unknown)
 }
 
 // lastError returns the error of the last attempt, unless it would hide that an earlier attempt
@@ -66,29 +84,30 @@ func lastError(err, unknown error) error {
 	return &failure.Retried{Last: err, Unknown: unknown}
 }
 
-func (t *Typed[C, Req, Resp]) askObserved(ctx context.Context, in Origin, to Address, req Req) (Resp, error) {
+func (t *Typed[C, Req, Resp]) askObserved(ctx context.Context, in Origin, to Address, req Req, until time.Time) (Resp, error) {
 	inc := t.Current.Load()
 	if inc == nil || inc.observer == nil {
-		return t.askOnce(ctx, in, to, req)
+		return t.askOnce(ctx, in, to, req, until)
 	}
 	route := figures.RouteRemote
 	if t.locals[to.Shard].Load() != nil {
 		route = figures.RouteLocal
 	}
 	start := time.Now()
-	resp, err := t.askOnce(ctx, in, to, req)
+	resp, err := t.askOnce(ctx, in, to, req, until)
 	inc.observer.AskDone(t.Name, route, time.Since(start), err)
 	return resp, err
 }
 
-func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in Origin, to Address, req Req) (resp Resp, err error) {
+// askOnce makes one attempt. Its time limit is until, zero if only ctx bounds it.
+func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in Origin, to Address, req Req, until time.Time) (resp Resp, err error) {
 	var node gossip.NodeID
 	if s := t.locals[to.Shard].Load(); s != nil {
 		node = s.Node()
 	}
-	c := t.Calls.Begin(to.Shard, node)
+	c := t.Calls.Begin(to.Shard, node, until)
 	// An ask that is over before it left has its answer in the call.
-	if err = t.sendRequest(ctx, in, to, req, c.Number, node); err == nil || errors.Is(err, delivery.ErrCallOver) {
+	if err = t.sendRequest(ctx, in, to, req, askCall{c.Number, until}, node); err == nil || errors.Is(err, delivery.ErrCallOver) {
 		if c.Await(ctx) {
 			resp, err = t.resultOf(c)
 			t.Calls.Release(c)
@@ -99,8 +118,11 @@ func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in Origin, to Address
 	at, cancelled := t.Calls.Cancel(c)
 	if !cancelled {
 		<-c.Done
+	}
+	switch {
+	case !cancelled && c.Err != delivery.ErrLimit:
 		resp, err = t.resultOf(c)
-	} else if err == ctx.Err() {
+	case err == ctx.Err():
 		t.sendCancel(at, c.Number, err)
 		err = t.obstacleOf(at, err)
 	}
@@ -108,7 +130,23 @@ func (t *Typed[C, Req, Resp]) askOnce(ctx context.Context, in Origin, to Address
 	return resp, err
 }
 
-// obstacleOf returns the obstacle of an ask when its context has ended.
+// askCall is the call of an ask, as its request needs it; the zero askCall is that of a tell.
+type askCall struct {
+	number uint64
+	// until is the time limit of the ask, zero if only its context bounds it.
+	until time.Time
+}
+
+// deadlineIn returns the deadline of a call that is made with ctx, zero for none.
+func (c askCall) deadlineIn(ctx context.Context) time.Time {
+	if !c.until.IsZero() {
+		return c.until
+	}
+	end, _ := ctx.Deadline()
+	return end
+}
+
+// obstacleOf returns the obstacle of an ask when its context or its time limit has ended it.
 func (e *Endpoint) obstacleOf(at gossip.NodeID, err error) error {
 	inc := e.Current.Load()
 	switch {
@@ -143,6 +181,9 @@ func (e *Endpoint) onCancel(from gossip.NodeID, call uint64) {
 // second one.
 func (t *Typed[C, Req, Resp]) resultOf(c *delivery.Call[Resp]) (Resp, error) {
 	if c.Late == nil {
+		if c.Err == delivery.ErrLimit {
+			return c.Resp, t.obstacleOf(c.Node(), context.DeadlineExceeded)
+		}
 		return c.Resp, c.Err
 	}
 	if t.spec.OwnResponse != nil {

@@ -65,15 +65,15 @@ func (t *Typed[C, Req, Resp]) Tell(ctx context.Context, in Origin, to Address, r
 	if err := t.checkAddress(ctx, in, &to); err != nil {
 		return err
 	}
-	return t.sendRequest(ctx, in, to, req, 0, 0)
+	return t.sendRequest(ctx, in, to, req, askCall{}, 0)
 }
 
 // sendRequest takes a request to its shard, or its way there, waiting for room until ctx ends.
 // at is the node of the call in the table of calls.
-func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in Origin, to Address, req Req, call uint64, at gossip.NodeID) error {
+func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in Origin, to Address, req Req, call askCall, at gossip.NodeID) error {
 	for {
 		if s := t.locals[to.Shard].Load(); s != nil {
-			if call != 0 && s.Node() != at && !t.Calls.Move(call, s.Node()) {
+			if call.number != 0 && s.Node() != at && !t.Calls.Move(call.number, s.Node()) {
 				return delivery.ErrCallOver
 			}
 			if done, err := t.sendLocal(ctx, in, s, to, req, call); done {
@@ -88,7 +88,7 @@ func (t *Typed[C, Req, Resp]) sendRequest(ctx context.Context, in Origin, to Add
 
 // sendLocal passes a message to a shard of this node. It reports false if the shard no longer
 // accepts messages.
-func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in Origin, s *activation.Shard[C, Req, Resp], to Address, req Req, call uint64) (done bool, err error) {
+func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in Origin, s *activation.Shard[C, Req, Resp], to Address, req Req, call askCall) (done bool, err error) {
 	m := activation.Message[Req]{Req: req}
 	if to.Start {
 		m = m.ForStart()
@@ -98,13 +98,13 @@ func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in Origin, s *activ
 		}
 	}
 	m.SetHeaders(in.Headers)
-	if call != 0 {
+	if call.number != 0 {
 		chain := activation.ChainOf(in.Handler)
-		m.Reply = activation.ReplyTo{Node: s.Node(), Call: call}
+		m.Reply = activation.ReplyTo{Node: s.Node(), Call: call.number}
 		m.SetChain(chain)
 		t.noteArrival(chain.Asker(), to.ID)
-		if deadline, ok := ctx.Deadline(); ok {
-			m.Expires = max(deadline.Sub(t.epoch), 1)
+		if end := call.deadlineIn(ctx); !end.IsZero() {
+			m.Expires = max(end.Sub(t.epoch), 1)
 		}
 	}
 	if m.From, err = activation.SenderOf(in.Handler); err != nil {
@@ -119,6 +119,8 @@ func (t *Typed[C, Req, Resp]) sendLocal(ctx context.Context, in Origin, s *activ
 			// It would wait for itself.
 			return true, failure.MailboxFull
 		}
+		ctx, cancel := delivery.WithLimit(ctx, call.until)
+		defer cancel()
 		return t.awaitLocal(ctx, s, to, &m)
 	default:
 		return false, nil
@@ -163,20 +165,20 @@ func isToItself(from *activation.Sender, typ, id string) bool {
 	return from != nil && from.ID == id && from.Type == typ
 }
 
-func (t *Typed[C, Req, Resp]) sendEncoded(ctx context.Context, in Origin, to Address, req Req, call uint64) error {
+func (t *Typed[C, Req, Resp]) sendEncoded(ctx context.Context, in Origin, to Address, req Req, call askCall) error {
 	from, err := activation.SenderOf(in.Handler)
 	if err != nil {
 		return err
 	}
 	buf := t.buffers.Get().(*[]byte)
-	frame, err := t.appendRequest((*buf)[:0], in, from, to, req, call)
+	frame, err := t.appendRequest((*buf)[:0], in, from, to, req, call.number)
 	if err != nil {
 		t.buffers.Put(buf)
 		return err
 	}
-	m := delivery.Message{Frame: frame, Call: call, Handler: from != nil, ToItself: isToItself(from, t.Name, to.ID)}
-	if call != 0 {
-		m.Expires, _ = ctx.Deadline()
+	m := delivery.Message{Frame: frame, Call: call.number, Handler: from != nil, ToItself: isToItself(from, t.Name, to.ID)}
+	if call.number != 0 {
+		m.Expires = call.deadlineIn(ctx)
 	}
 	it := delivery.NewItem(m, to.ID, t.spec.Control != nil && !to.Start && isControl(t.spec.Control, req))
 	kept, err := t.Post(ctx, to.Shard, &it)
