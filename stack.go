@@ -72,11 +72,11 @@ func startStack(ctx context.Context, n *Node, cfg membership.Config) (*stack, er
 			}
 		},
 	}
-	flowOf, err := door.Open[func([]byte) transport.Flow](n.registry)
+	flowOf, err := door.Open[func([]byte) (transport.Flow, bool)](n.registry)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Flows = map[transport.Kind]func([]byte) transport.Flow{transport.KindEntity: flowOf}
+	cfg.Flows = map[transport.Kind]func([]byte) (transport.Flow, bool){transport.KindEntity: flowOf}
 	if cfg.Transport, err = n.transport(&cfg); err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ func (r *Registry) Internal(target any) (found bool) {
 	switch t := target.(type) {
 	case *func(placement.Config, figures.ShardingObserver) (any, error):
 		*t = func(cfg placement.Config, o figures.ShardingObserver) (any, error) { return r.startService(cfg, o) }
-	case *func([]byte) transport.Flow:
-		*t = frames.FlowOf
+	case *func([]byte) (transport.Flow, bool):
+		*t = frames.ClassifyFrame
 	case *func([]Interceptor):
 		*t = r.intercept
 	default:

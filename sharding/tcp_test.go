@@ -52,7 +52,7 @@ func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 		var ready sync.WaitGroup
 		ready.Add(1)
 		tr.HandleBlocks(transport.KindEntity, func(from gossip.NodeID, f *transport.Frames) { ready.Wait(); s.HandleEntities(from, f) })
-		tr.HandleFlows(transport.KindEntity, frames.FlowOf)
+		tr.HandleFlows(transport.KindEntity, frames.ClassifyFrame)
 		tr.Handle(transport.KindCoordinator, func(from gossip.NodeID, p []byte) { ready.Wait(); s.HandleCoordinator(from, p) })
 		if err := tr.Start(); err != nil {
 			b.Fatal(err)

@@ -89,7 +89,7 @@ type Config struct {
 	BlockHandlers map[transport.Kind]transport.BlockHandler
 	// Flows name the flow of frames that the layers above send, by kind: frames of
 	// different flows may overtake each other (transport.Transport.HandleFlows).
-	Flows map[transport.Kind]func(payload []byte) transport.Flow
+	Flows map[transport.Kind]func(payload []byte) (f transport.Flow, urgent bool)
 	// Clock measures leases. Default: clock.Boot, which counts suspend.
 	Clock clock.Clock
 	// Removed receives how long after the loss of its connection to a member this node adopts a

@@ -21,6 +21,30 @@ func Unread(conn *net.TCPConn) (n int) {
 	return max(n, 0)
 }
 
+// A near peer is one whose round trip takes at most nearRTT. receiveBytes is enough to keep a
+// connection to it busy.
+const (
+	nearRTT      = time.Millisecond
+	receiveBytes = 256 << 10
+)
+
+// BoundReceived bounds the bytes from a near peer that wait in the socket to receiveBytes or so:
+// they cannot be overtaken, and the kernel would let them grow to many megabytes while the reader
+// is slower than the peer. It does nothing for other peers, for which a small buffer would bound
+// the throughput.
+func BoundReceived(conn *net.TCPConn) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { // fails on a closed socket
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil && time.Duration(info.Rtt)*time.Microsecond <= nearRTT {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBytes) // the kernel's bound remains
+		}
+	})
+}
+
 // notSentBytes bounds the unsent bytes in the kernel's buffer: frames in that buffer can
 // no longer be overtaken.
 const notSentBytes = 128 << 10

@@ -11,5 +11,8 @@ import (
 // Unread returns 0: this system does not report it.
 func Unread(*net.TCPConn) int { return 0 }
 
+// BoundReceived does nothing: this system does not report round-trip times.
+func BoundReceived(*net.TCPConn) {}
+
 // DialControl returns nil: this system has no TCP_USER_TIMEOUT.
 func DialControl(time.Duration) func(network, addr string, c syscall.RawConn) error { return nil }

@@ -47,6 +47,27 @@ func TestUnread(t *testing.T) {
 	}
 }
 
+// A peer on the same host is near: what it sends waits in little memory here, and the rest with
+// the peer, which can still choose what comes first.
+func TestBoundReceived(t *testing.T) {
+	d := net.Dialer{Control: DialControl(time.Second)}
+	from, to := pair(t, &d)
+	BoundReceived(to)
+	buf := make([]byte, 64<<10)
+	write := DirectWriter(from, &buf)
+	sent := 0
+	for still := 0; still < 100; still++ {
+		if n := write(); n > 0 {
+			sent, still = sent+n, 0
+		}
+	}
+	if most := 2*receiveBytes + notSentBytes + len(buf); sent > most {
+		t.Errorf("%d bytes are on their way to a reader that does not read, at most %d are due", sent, most)
+	}
+	_ = to.Close()
+	BoundReceived(to) // does nothing
+}
+
 // TestDirectWriterNeverWaits: a full socket accepts part of the buffer, then nothing.
 func TestDirectWriterNeverWaits(t *testing.T) {
 	from, to := pair(t, &net.Dialer{})

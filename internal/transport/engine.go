@@ -115,7 +115,9 @@ func (e *engine) HandleBlocks(k Kind, h BlockHandler) { e.receiver.blockHandlers
 
 // HandleFlows sets the function that returns the flow of a kind's frames. Call it before
 // Start.
-func (e *engine) HandleFlows(k Kind, f func(payload []byte) Flow) { e.peers.links.flows[k] = f }
+func (e *engine) HandleFlows(k Kind, f func(payload []byte) (f Flow, urgent bool)) {
+	e.peers.links.flows[k] = f
+}
 
 // Observe sets the listener of peer events. Call it before Start.
 func (e *engine) Observe(f func(PeerEvent)) { e.events.observer = f }

@@ -248,17 +248,26 @@ func (a *inbounds) fence(in *inbound) {
 
 // unreadBytes returns how many received bytes on conn are unread.
 func unreadBytes(conn net.Conn) int {
-	switch c := conn.(type) {
-	case secureConn:
-		return unreadBytes(c.NetConn())
-	case *sealedConn:
-		return unreadBytes(c.Conn)
-	case *memConn:
+	if c, is := conn.(*memConn); is {
 		return c.unread()
-	case *net.TCPConn:
+	}
+	if c := tcpUnder(conn); c != nil {
 		return socket.Unread(c)
 	}
 	return 0
+}
+
+// tcpUnder returns the TCP connection under conn, nil if there is none.
+func tcpUnder(conn net.Conn) *net.TCPConn {
+	switch c := conn.(type) {
+	case secureConn:
+		return tcpUnder(c.NetConn())
+	case *sealedConn:
+		return tcpUnder(c.Conn)
+	case *net.TCPConn:
+		return c
+	}
+	return nil
 }
 
 // awaitHands blocks until no frame of the connection is in a handler. The connection

@@ -229,6 +229,8 @@ type block struct {
 	open   int
 	sealed bool
 	next   *block
+	// home is the list to which its memory returns, nil for a block of another kind.
+	home *backlog
 }
 
 // beginBatch begins a batch at the end of b.
@@ -246,6 +248,22 @@ func (b *block) seal() {
 	b.sealed = true
 	h := makePieceHeader(0, batchSlot, b.bytes[b.open+frameHeaderBytes:])
 	copy(b.bytes[b.open:], h[:])
+}
+
+// eachFrame calls do for each frame of a block of batches.
+func (b *block) eachFrame(do func(Kind, []byte)) {
+	for at := 0; at < len(b.bytes); {
+		end := len(b.bytes)
+		if b.sealed || at != b.open {
+			end = at + frameHeaderBytes + int(binary.BigEndian.Uint32(b.bytes[at:]))
+		}
+		for at += frameHeaderBytes; at < end; {
+			first := at + batchHeaderBytes
+			k := Kind(b.bytes[at+frameKindAt])
+			at = first + int(binary.BigEndian.Uint32(b.bytes[at:]))
+			do(k, b.bytes[first:at])
+		}
+	}
 }
 
 // backlog holds the frames that wait for the owner of a link, in order of arrival. It is
@@ -296,6 +314,7 @@ func (q *backlog) addFrame(k Kind, payload []byte) {
 // extend appends an empty block that will begin with n bytes.
 func (q *backlog) extend(n int) *block {
 	b := q.emptyBlock(n)
+	b.home = q
 	if q.last == nil {
 		q.first = b
 	} else {

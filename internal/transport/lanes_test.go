@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,11 +13,13 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// flowOfText reads the flow of a test's frame, which is its first number.
-func flowOfText(payload []byte) Flow {
+// flowOfText reads the flow of a test's frame, which is its first number; it is urgent if a "!"
+// stands behind it.
+func flowOfText(payload []byte) (f Flow, urgent bool) {
 	head, _, _ := bytes.Cut(payload[:min(len(payload), 20)], []byte(" "))
-	f, _ := strconv.ParseUint(string(head), 10, 64)
-	return Flow(f)
+	head, urgent = bytes.CutSuffix(head, []byte("!"))
+	n, _ := strconv.ParseUint(string(head), 10, 64)
+	return Flow(n), urgent
 }
 
 // flowing makes a node whose frames begin with their flow.
@@ -71,6 +74,66 @@ func TestSmallFramesPassLargeOnesOfOtherFlows(t *testing.T) {
 		}
 		if at := slices.Index(got, "2 other"); at > 2 {
 			w.Errorf("the small frame of another flow came as number %d: %q", at, got)
+		}
+	})
+}
+
+// An urgent frame passes a long queue of other flows, even a full one, and no frame of its own
+// flow. A frame without a flow passes nothing, and no flood of urgent frames stops the others.
+func TestUrgentFramesPassALongQueue(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.flowing(1), w.start(2)
+		entered, leave := make(chan struct{}), make(chan struct{})
+		b.onFrame = func(_ gossip.NodeID, p []byte) {
+			if string(p) == "9 stop" {
+				close(entered)
+				<-leave
+			}
+		}
+		a.Learn(b.Self())
+		a.send(b, Message, "9 stop")
+		<-entered
+		sent := 1
+		queue := func(p string) error {
+			err := a.Send(2, Message, KindView, []byte(p))
+			if err == nil {
+				sent++
+			}
+			return err
+		}
+		bulk := func() error { return queue(large(sent%4+1, strconv.Itoa(sent), 2000)) }
+		for a.Counters().QueueBytes(Message) < 8<<20 {
+			if err := bulk(); err != nil {
+				w.Fatal(err)
+			}
+		}
+		before, waiting := sent, int(a.Counters().QueueBytes(Message))
+		if err := errors.Join(queue("1! same"), queue("5! other"), queue("0 barrier")); err != nil {
+			w.Fatal(err)
+		}
+		for bulk() == nil {
+		}
+		full := sent
+		for queue("6! many") == nil {
+		}
+		if n := sent - full; n == 0 || n > expressBytes/len("6! many") {
+			w.Errorf("%d urgent frames enter beside a full queue", n)
+		}
+		close(leave)
+		got := b.awaitFrames(sent)
+		for i := range got {
+			_, got[i], _ = strings.Cut(got[i], ":")
+		}
+		other, many := slices.Index(got, "5! other"), slices.Index(got, "6! many")
+		w.Logf("%d bytes were on their way before", other*2000)
+		if passed := (before - other) * 2000; passed < waiting-4*blockBytes || many < other || many > other+4*blockBytes/2000 {
+			w.Errorf("urgent frames came as number %d and %d of %d: they passed %d of %d bytes", other, many, len(got), passed, waiting)
+		}
+		if same := slices.Index(got, "1! same"); same < before {
+			w.Errorf("the urgent frame of a flow that was queued came as number %d of %d", same, before)
+		}
+		if at := slices.Index(got, "0 barrier"); at < before+2 {
+			w.Errorf("the frame without a flow came as number %d, behind %d", at, before+2)
 		}
 	})
 }
@@ -140,7 +203,7 @@ func TestFlowsKeepTheirOrder(t *testing.T) {
 		const frames = 600
 		sent := make([]string, frames)
 		for i := range sent {
-			n := rng.IntN(200)
+			n := rng.IntN(2000)
 			switch rng.IntN(12) {
 			case 0:
 				n = rng.IntN(400 << 10)
@@ -152,6 +215,9 @@ func TestFlowsKeepTheirOrder(t *testing.T) {
 				flow = 1
 			}
 			p := large(flow, strconv.Itoa(i), n)
+			if rng.IntN(3) == 0 {
+				p = strings.Replace(p, " ", "! ", 1)
+			}
 			sent[i] = p
 			for a.Send(2, Message, KindView, []byte(p)) != nil {
 				if err := a.WaitRoom(w.ctx(), 2, Message); err != nil {
@@ -164,8 +230,8 @@ func TestFlowsKeepTheirOrder(t *testing.T) {
 		for _, f := range got {
 			f = strings.TrimPrefix(f, "1:")
 			var i int
-			flow := flowOfText([]byte(f))
-			if _, err := fmt.Sscanf(f, fmt.Sprintf("%d %%d|", flow), &i); err != nil || f != sent[i] {
+			flow, _ := flowOfText([]byte(f))
+			if _, err := fmt.Sscanf(strings.Replace(f, "! ", " ", 1), fmt.Sprintf("%d %%d|", flow), &i); err != nil || f != sent[i] {
 				w.Fatalf("%.40q came, %v", f, err)
 			}
 			if i < last[flow] {
@@ -180,6 +246,9 @@ func TestFlowsKeepTheirOrder(t *testing.T) {
 		l, _ := a.e.peers.linkTo(2, Message)
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if n := l.express.blocks.frames + l.express.blocks.bytes; n != 0 {
+			w.Errorf("left in express: %d", n)
+		}
 		if q := &l.lanes; q.bytes != 0 || q.frames != 0 || len(q.order) != 0 || len(q.busy) != 0 || q.slots != [piecesMax]bool{} {
 			w.Errorf("left: %+v", q)
 		}

@@ -87,7 +87,7 @@ type linkShared struct {
 	dialler  *dialler
 	counters *Counters
 	// flows name the flow of a frame, by kind; nil: no frame has one.
-	flows [256]func(payload []byte) Flow
+	flows [256]func(payload []byte) (f Flow, urgent bool)
 	// blocks holds the memory for queued frames (backlog).
 	blocks sync.Pool
 }
@@ -95,7 +95,7 @@ type linkShared struct {
 func (l *link) initLink(s *linkShared, p Peer, c Class, reached *atomic.Bool) {
 	l.shared, l.peer, l.class, l.limit, l.reached = s, p, c, *s.cfg.class(c), reached
 	l.wake = signal.NewWake()
-	l.backlog.pool = &s.blocks
+	l.backlog.pool, l.express.blocks.pool = &s.blocks, &s.blocks
 }
 
 // startLink lets the owner run if the link is interested and the engine has started.

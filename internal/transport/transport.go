@@ -179,11 +179,12 @@ type Transport interface {
 	HandleBlocks(Kind, BlockHandler)
 	// HandleFlows sets the function that returns the flow of an outgoing frame of this
 	// kind. Large frames are sent in pieces, so that small frames of other flows overtake
-	// them: only frames of one flow keep their order, and one of flow 0 overtakes no
-	// frame sent before it. Without the function all frames of a kind have flow 0. It is
+	// them, and urgent small frames overtake a long queue of other flows. Only frames of one
+	// flow keep their order, and one of flow 0 overtakes no frame sent before it. Without
+	// the function all frames of a kind have flow 0, and none is urgent. It is
 	// called only when the flow matters, with locks held: it must be quick, must not
 	// block, and must depend only on the payload. Call it before Start.
-	HandleFlows(Kind, func(payload []byte) Flow)
+	HandleFlows(Kind, func(payload []byte) (f Flow, urgent bool))
 	// Observe sets the listener of peer events. It must not block nor call Close;
 	// it may call every other method. Call it before Start.
 	Observe(func(PeerEvent))

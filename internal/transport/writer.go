@@ -20,12 +20,15 @@ const writeBytes = 256 << 10
 // to 1.2 ms when the process is idle. One writev over the frames is 1.7 times slower than
 // a copy into one buffer at 100 bytes.)
 //
-// Large frames wait in lanes and are written in pieces (lanes.go).
+// Large frames wait in lanes and are written in pieces (lanes.go). Urgent frames pass a long
+// backlog (express).
 //
-// Invariant: backlog.bytes + lanes.bytes + flight <= QueueBytesMax.
+// Invariant: backlog.bytes + lanes.bytes + flight <= QueueBytesMax; express.bytes <=
+// expressBytes.
 type queue struct {
 	backlog backlog
 	lanes   lanes
+	express express
 	// flight is the unwritten part of the owner's block, flightFrames the frames of the
 	// block.
 	flight       int
@@ -55,17 +58,22 @@ func (l *link) sendFrame(k Kind, payload []byte) error {
 		l.mu.Unlock()
 		return err
 	}
-	f, aside := l.flowLocked(n, k, payload)
-	if !l.roomLocked(n, aside) {
+	f, at := l.placeLocked(n, k, payload)
+	if !l.roomLocked(n, at) {
 		l.mu.Unlock()
 		l.countDrops(DropQueueFull, 1)
 		return ErrQueueFull
 	}
-	if aside {
+	switch at {
+	case inLane:
 		if n <= pieceBytes {
 			payload = slices.Clone(payload)
 		}
 		l.lanes.addFrame(f, k, payload)
+		l.queuedLocked() // unlocks
+		return nil
+	case inExpress:
+		l.express.addUrgent(k, payload)
 		l.queuedLocked() // unlocks
 		return nil
 	}
@@ -75,6 +83,7 @@ func (l *link) sendFrame(k Kind, payload []byte) error {
 	}
 	l.backlog.addFrame(k, payload)
 	l.lanes.queued++
+	l.express.recordFlow(f, l.lanes.queued)
 	l.queuedLocked() // unlocks
 	return nil
 }
@@ -93,16 +102,22 @@ func (l *link) queuedLocked() {
 }
 
 // usedLocked returns how much of the queue is in use.
-func (l *link) usedLocked() int { return l.backlog.bytes + l.lanes.bytes + l.flight }
+func (l *link) usedLocked() int {
+	return l.backlog.bytes + l.lanes.bytes + l.express.blocks.bytes + l.flight
+}
 
 // roomLocked reports whether a frame of n bytes may be queued. Lanes leave a sixteenth of
-// the queue to small frames of other flows, if a frame fits beside half of it.
-func (l *link) roomLocked(n int, aside bool) bool {
+// the queue to small frames of other flows, if a frame fits beside half of it. The room of
+// express is its own.
+func (l *link) roomLocked(n int, at place) bool {
 	most := l.limit.QueueBytesMax
-	if aside {
+	switch at {
+	case inLane:
 		most = min(most, max(most-most/16, most/2+l.limit.FrameBytesMax+frameBytesAround))
+	case inExpress:
+		return true
 	}
-	return l.usedLocked()+n <= most
+	return l.usedLocked()-l.express.blocks.bytes+n <= most
 }
 
 // takesLarge reports whether a large frame would be queued now, to avoid copying one that
@@ -110,23 +125,128 @@ func (l *link) roomLocked(n int, aside bool) bool {
 func (l *link) takesLarge(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.stopped && l.roomLocked(n, true)
+	return !l.stopped && l.roomLocked(n, inLane)
 }
 
-// flowLocked returns the flow of a frame of n bytes and whether it goes into a lane. The
-// flow function is called only if the flow matters.
-func (l *link) flowLocked(n int, k Kind, payload []byte) (f Flow, aside bool) {
-	if n <= pieceBytes && len(l.lanes.order) == 0 {
-		return 0, false
+// place is where a frame waits.
+type place uint8
+
+const (
+	inBacklog place = iota
+	inLane
+	inExpress
+)
+
+// placeLocked returns where a frame of n bytes waits, and its flow. The flow function is called
+// only if the flow matters; else the flow is 0.
+func (l *link) placeLocked(n int, k Kind, payload []byte) (f Flow, at place) {
+	if n <= pieceBytes && len(l.lanes.order) == 0 && !l.express.isNeeded(l.backlog.bytes) {
+		l.express.recording = false
+		return 0, inBacklog
 	}
+	if !l.express.recording {
+		l.express.recordAll(&l.backlog, l.lanes.taken, &l.shared.flows)
+	}
+	urgent := false
 	if of := l.shared.flows[k]; of != nil {
-		f = of(payload)
+		f, urgent = of(payload)
 	}
-	return f, n > pieceBytes || f == 0 || l.lanes.busy[f] != nil
+	switch {
+	case n > pieceBytes || len(l.lanes.order) > 0 && (f == 0 || l.lanes.busy[f] != nil):
+		return f, inLane
+	case urgent && f != 0 && l.express.admitsFrame(n, f, l.lanes.taken):
+		return f, inExpress
+	}
+	return f, inBacklog
 }
 
 // framesLocked returns how many frames wait.
-func (l *link) framesLocked() int { return l.backlog.frames + l.lanes.frames }
+func (l *link) framesLocked() int {
+	return l.backlog.frames + l.lanes.frames + l.express.blocks.frames
+}
+
+// express holds urgent frames that pass the backlog and the lanes: replies, asks, grants. A
+// flood of other frames may fill megabytes of the backlog, and would delay an urgent frame behind
+// it by as long as the peer needs to handle them.
+//
+// The owner writes all of express before the next block of the backlog, or piece of a lane. So
+// a frame that is queued elsewhere after a frame of express never overtakes it. The other way
+// round, a frame enters express only if the owner has taken all earlier frames of its flow: it
+// checks the number of the last one of each flow. Frames of flow 0 are not checked: they may be
+// overtaken, and never enter express. Between two blocks of the backlog at most expressBytes of
+// express are sent, so that urgent frames do not stop the others.
+//
+// Flows are recorded by their hash, and only while the backlog is long or lanes are busy: a short
+// backlog costs nothing.
+type express struct {
+	blocks backlog
+	// credit is how much may enter before the next block of the backlog, or of a lane, was taken.
+	credit int
+	// last is the number of the last frame in the backlog, by the hash of its flow; nil before the
+	// first record. recording: all frames of the backlog are recorded.
+	last      *[expressFlows]uint64
+	recording bool
+}
+
+const (
+	// expressBytes bounds express.
+	expressBytes = blockBytes
+	// expressFrom is the length of a backlog from which urgent frames pass it, expressUntil the
+	// length until which they do.
+	expressFrom  = 2 * blockBytes
+	expressUntil = blockBytes / 2
+	// expressFlows is the number of records: two flows that share one delay each other.
+	expressFlows = 1024
+)
+
+// recordOf returns the index of a flow's record.
+func recordOf(f Flow) uint64 { return uint64(f) * 0x9e3779b97f4a7c15 >> 54 }
+
+// admitsFrame reports whether an urgent frame of n bytes may enter. taken is the number of the last
+// frame that was taken out of the backlog.
+func (x *express) admitsFrame(n int, f Flow, taken uint64) bool {
+	return n <= x.credit && x.last[recordOf(f)] <= taken
+}
+
+// isNeeded reports whether a backlog of so many bytes is to be passed.
+func (x *express) isNeeded(backlog int) bool {
+	return backlog >= expressFrom || x.recording && backlog > expressUntil
+}
+
+// addUrgent appends a frame that was admitted.
+func (x *express) addUrgent(k Kind, payload []byte) {
+	x.blocks.addFrame(k, payload)
+	x.credit -= frameBytesAround + len(payload)
+}
+
+// recordAll begins to record, with the frames that are in the backlog.
+func (x *express) recordAll(q *backlog, taken uint64, flows *[256]func([]byte) (Flow, bool)) {
+	if x.recording = true; x.last == nil {
+		x.last = new([expressFlows]uint64)
+	}
+	for b := q.first; b != nil; b = b.next {
+		b.eachFrame(func(k Kind, payload []byte) {
+			taken++
+			if of := flows[k]; of != nil {
+				f, _ := of(payload)
+				x.recordFlow(f, taken)
+			}
+		})
+	}
+}
+
+// recordFlow notes the flow and the number of a frame of the backlog.
+func (x *express) recordFlow(f Flow, number uint64) {
+	if f != 0 {
+		x.last[recordOf(f)] = number
+	}
+}
+
+// dropAll drops the waiting frames, and all records: the numbers begin anew.
+func (x *express) dropAll() {
+	x.blocks.dropAll()
+	x.last, x.recording = nil, false
+}
 
 // stoppedErrLocked returns the error of a stopped link, and counts the frame.
 func (l *link) stoppedErrLocked() error {
@@ -180,10 +300,14 @@ func (l *link) takeNext() *block {
 	return b
 }
 
-// nextLocked takes a block of the backlog and one of a lane in turn; there must be
-// waiting frames.
+// nextLocked takes a block of express if there is one, else of the backlog and of a lane in
+// turn; there must be waiting frames.
 func (l *link) nextLocked() *block {
 	q := &l.lanes
+	if l.express.blocks.frames > 0 {
+		return l.express.blocks.takeBlock()
+	}
+	l.express.credit = expressBytes
 	if len(q.order) > 0 && (q.turn || l.backlog.frames == 0) {
 		if lane := q.ready(); lane != nil {
 			q.turn = false
@@ -232,8 +356,8 @@ func (l *link) onWritten(b *block, rest int) int {
 	n := 0
 	if rest == 0 {
 		n, l.flightFrames = l.flightFrames, 0
-		if b != &l.lanes.piece {
-			l.backlog.recycle(b)
+		if b.home != nil {
+			b.home.recycle(b)
 		}
 	}
 	l.giveRoomLocked()
@@ -246,6 +370,7 @@ func (l *link) emptyLocked() int {
 	n := l.framesLocked() + l.flightFrames
 	l.backlog.dropAll()
 	l.lanes.dropAll()
+	l.express.dropAll()
 	l.rest, l.flight, l.flightFrames = nil, 0, 0
 	l.giveRoomLocked()
 	return n

@@ -13,9 +13,15 @@ const answersFlow transport.Flow = 1 << 63
 // grantsFlow is the flow of grants, stops and shrink requests. The flows of shards are odd.
 const grantsFlow transport.Flow = 2
 
+// ClassifyFrame returns the flow of a frame of KindEntity, and whether the frame is urgent. All
+// frames but tells are: callers, or senders without room, wait for them.
+func ClassifyFrame(frame []byte) (f transport.Flow, urgent bool) {
+	return FlowOf(frame), len(frame) > 0 && KindOf(frame) != KindTell
+}
+
 // FlowOf returns the flow of a frame of KindEntity. Frames of one flow are handled in the
-// order in which they were sent; small frames of other flows overtake large ones
-// (transport.Transport.HandleFlows).
+// order in which they were sent; small frames of other flows overtake large ones, and urgent
+// ones a long queue (transport.Transport.HandleFlows).
 //
 // One flow per shard carries the requests to the shard, their rejections, the markers
 // between them with their acknowledgements, orders to end an instance, and the sender's reports of how far it has

@@ -55,3 +55,19 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 		}
 	}
 }
+
+// Only tells may wait behind a long queue.
+func TestAllFramesButTellsAreUrgent(t *testing.T) {
+	tell, ask := AppendRequest(nil, "cart", 7, "id", 0, nil), AppendRequest(nil, "cart", 7, "id", 9, nil)
+	for name, c := range map[string]struct {
+		frame  []byte
+		urgent bool
+	}{
+		"tell": {tell, false}, "nothing": {nil, false}, "ask": {ask, true}, "reply": {AppendReply(nil, "cart", 9, 0), true},
+		"grant": {AppendGrantHead(nil, "cart"), true}, "refused tell": {AppendRefused(nil, protocol.Token{}, tell), true},
+	} {
+		if f, urgent := ClassifyFrame(c.frame); urgent != c.urgent || f != FlowOf(c.frame) {
+			t.Errorf("%s: urgent is %v, want %v; flow %x", name, urgent, c.urgent, f)
+		}
+	}
+}
