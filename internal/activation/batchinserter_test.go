@@ -40,6 +40,37 @@ func TestWhatAnInletWokeBeginsWithItsFlush(t *testing.T) {
 	})
 }
 
+// An entity that an ask woke does not wait for all that tells woke before it, nor these for all
+// asks. Each kind keeps its order.
+func TestAsksAndTellsTakeTurns(t *testing.T) {
+	q := &runQueue[*Context, int, int]{pending: true}
+	w := newWorker[*Context, int, int]("t", func() (*Context, *Context) { return new(Context), new(Context) })
+	push := func(id string, m Message[int]) { q.pushTask(nil, &instance[*Context, int, int]{id: id}, &m, false) }
+	var got []string
+	pop := func(n int) {
+		for range n {
+			_, in := q.pop(w, false)
+			got = append(got, in.id)
+			w.own.dropAll()
+		}
+	}
+	for i := range 4 {
+		push(fmt.Sprint("tell", i), Message[int]{Req: i})
+	}
+	push("ask0", ask(1, 1))
+	pop(2)
+	for i := range 3 {
+		push(fmt.Sprint("ask", i+1), ask(1, 1))
+	}
+	pop(6)
+	if want := []string{"ask0", "tell0", "ask1", "tell1", "ask2", "tell2", "ask3", "tell3"}; !slices.Equal(got, want) {
+		t.Errorf("popped %q, want %q", got, want)
+	}
+	if q.nextList() != nil || len(q.appendBusy(nil)) != 0 {
+		t.Error("tasks are left")
+	}
+}
+
 func TestAnInletFlushesBeforeMailboxesFillUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Mailbox = 8 })

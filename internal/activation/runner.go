@@ -118,6 +118,7 @@ func (r *runner[C, Req, Resp]) loop() {
 			r.handleMessage(&r.batch.msgs[r.next-1])
 		}
 		r.flushCount()
+		r.yieldTurn()
 	}
 }
 

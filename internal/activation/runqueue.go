@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -22,10 +23,12 @@ import (
 type runQueue[C, Req, Resp any] struct {
 	host *Host[C, Req, Resp]
 	mu   sync.Mutex
-	// tasks[head:] wait.
-	tasks   []task[C, Req, Resp]
-	head    int
-	pending bool
+	// asks are the instances that an ask met at rest, plain all others. They take turns, so that
+	// a caller does not wait for all entities that are flooded with tells. turn: the last
+	// one was of asks.
+	plain, asks taskList[C, Req, Resp]
+	turn        bool
+	pending     bool
 	// working are the goroutines that run instances, or look for one.
 	working []*worker[C, Req, Resp]
 }
@@ -42,13 +45,53 @@ type task[C, Req, Resp any] struct {
 	first         Message[Req]
 }
 
+// isAsk reports whether a message is one for whose reply a caller waits; it may be nil.
+func isAsk[Req any](m *Message[Req]) bool { return m != nil && m.Reply.Call != 0 }
+
+// taskList is a list of tasks: tasks[head:] wait.
+type taskList[C, Req, Resp any] struct {
+	tasks []task[C, Req, Resp]
+	head  int
+}
+
+// tasksLeft returns the tasks that wait.
+func (l *taskList[C, Req, Resp]) tasksLeft() []task[C, Req, Resp] { return l.tasks[l.head:] }
+
+// addAll appends tasks, and returns an empty slice for the next ones.
+func (l *taskList[C, Req, Resp]) addAll(ts []task[C, Req, Resp]) []task[C, Req, Resp] {
+	if len(l.tasks) == 0 {
+		l.tasks, ts = ts, l.tasks
+	} else {
+		l.tasks = append(l.tasks, ts...)
+		clear(ts)
+	}
+	return ts[:0]
+}
+
+// dropFirst removes the first task that waits.
+func (l *taskList[C, Req, Resp]) dropFirst() {
+	l.tasks[l.head] = task[C, Req, Resp]{}
+	l.head++
+	switch {
+	case l.head == len(l.tasks):
+		l.tasks, l.head = l.tasks[:0], 0
+	case l.head > cap(l.tasks)/2:
+		l.tasks = l.tasks[:copy(l.tasks, l.tasks[l.head:])]
+		l.head = 0
+	}
+}
+
 // queues is the number of run queues of a Host: enough that processors seldom contend.
 const queues = 8
 
 // pushTask adds an instance, and m for it unless m is nil.
 func (q *runQueue[C, Req, Resp]) pushTask(s *Shard[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) {
 	q.mu.Lock()
-	q.tasks = appendTask(q.tasks, s, in, m, control)
+	l := &q.plain
+	if isAsk(m) {
+		l = &q.asks
+	}
+	l.tasks = appendTask(l.tasks, s, in, m, control)
 	if q.ensurePending() && m != nil && m.Reply.Call == 0 {
 		// An asker will wait, and its processor continues with the goroutine. A sender of
 		// a tell continues, and Go withholds the latest goroutine that a processor
@@ -75,18 +118,12 @@ func appendTask[C, Req, Resp any](ts []task[C, Req, Resp], s *Shard[C, Req, Resp
 	return ts
 }
 
-// pushAll adds tasks, and returns an empty slice for the next ones.
-func (q *runQueue[C, Req, Resp]) pushAll(ts []task[C, Req, Resp]) []task[C, Req, Resp] {
+// pushAll adds tasks to both lists, and empties b for the next ones.
+func (q *runQueue[C, Req, Resp]) pushAll(b *begunTasks[C, Req, Resp]) {
 	q.mu.Lock()
-	if len(q.tasks) == 0 {
-		q.tasks, ts = ts, q.tasks
-	} else {
-		q.tasks = append(q.tasks, ts...)
-		clear(ts)
-	}
+	b.plain, b.asks = q.plain.addAll(b.plain), q.asks.addAll(b.asks)
 	q.ensurePending()
 	q.mu.Unlock()
-	return ts[:0]
 }
 
 // ensurePending starts a pending goroutine if there is none, and reports whether it did;
@@ -109,12 +146,13 @@ func (q *runQueue[C, Req, Resp]) pop(h *worker[C, Req, Resp], first bool) (s *Sh
 	if first {
 		q.pending = false
 	}
-	if q.head == len(q.tasks) {
+	l := q.nextList()
+	if l == nil {
 		q.releaseWorker(h)
 		q.mu.Unlock()
 		return nil, nil
 	}
-	t := &q.tasks[q.head]
+	t := &l.tasks[l.head]
 	s, in = t.s, t.in
 	q.assignWorker(h, s, in, first)
 	if t.mail {
@@ -123,20 +161,25 @@ func (q *runQueue[C, Req, Resp]) pop(h *worker[C, Req, Resp], first bool) (s *Sh
 			own.control = 1
 		}
 	}
-	*t = task[C, Req, Resp]{}
-	q.head++
-	switch {
-	case q.head == len(q.tasks):
-		q.tasks, q.head = q.tasks[:0], 0
-	default:
-		if q.head > cap(q.tasks)/2 {
-			q.tasks = q.tasks[:copy(q.tasks, q.tasks[q.head:])]
-			q.head = 0
-		}
+	l.dropFirst()
+	if len(q.plain.tasks)+len(q.asks.tasks) > 0 {
 		q.ensurePending()
 	}
 	q.mu.Unlock()
 	return s, in
+}
+
+// nextList returns the list whose first task is next, nil if no task waits; called with the mutex.
+func (q *runQueue[C, Req, Resp]) nextList() *taskList[C, Req, Resp] {
+	switch {
+	case len(q.asks.tasks) > 0 && (!q.turn || len(q.plain.tasks) == 0):
+		q.turn = true
+		return &q.asks
+	case len(q.plain.tasks) > 0:
+		q.turn = false
+		return &q.plain
+	}
+	return nil
 }
 
 // work is the body of a runner's goroutine.
@@ -152,6 +195,20 @@ func (q *runQueue[C, Req, Resp]) work() {
 			return
 		}
 		s.runInstance(in, h)
+		h.yieldTurn()
+	}
+}
+
+// yieldEvery is the number of messages after which a worker lets other goroutines run. Go
+// interrupts a goroutine only after 10 ms, and the workers of all run queues share the
+// processors: a caller would wait for many such turns.
+const yieldEvery = 512
+
+// yieldTurn lets other goroutines run, once in yieldEvery messages.
+func (h *worker[C, Req, Resp]) yieldTurn() {
+	if h.turns-h.yielded >= yieldEvery {
+		h.yielded = h.turns
+		runtime.Gosched()
 	}
 }
 
@@ -165,10 +222,13 @@ func (q *runQueue[C, Req, Resp]) work() {
 // waits for the Flush.
 type BatchInserter[C, Req, Resp any] struct {
 	host  *Host[C, Req, Resp]
-	begun [queues][]task[C, Req, Resp]
+	begun [queues]begunTasks[C, Req, Resp]
 	// taken counts messages, woken entities, since the last Flush.
 	taken, woken int
 }
+
+// begunTasks are woken entities, for both lists of a run queue.
+type begunTasks[C, Req, Resp any] struct{ plain, asks []task[C, Req, Resp] }
 
 // NewBatchInserter returns a BatchInserter for messages to the shards of h.
 func (h *Host[C, Req, Resp]) NewBatchInserter() *BatchInserter[C, Req, Resp] {
@@ -182,8 +242,12 @@ func (i *BatchInserter[C, Req, Resp]) addTask(s *Shard[C, Req, Resp], in *instan
 		i.host.work.Add(1)
 	}
 	i.woken++
-	q := &i.begun[s.info.number%queues]
-	*q = appendTask(*q, s, in, m, control)
+	b := &i.begun[s.info.number%queues]
+	if isAsk(m) {
+		b.asks = appendTask(b.asks, s, in, m, control)
+	} else {
+		b.plain = appendTask(b.plain, s, in, m, control)
+	}
 }
 
 // insertsPerFlush bounds the messages before a Flush. The size of mailboxes bounds them
@@ -205,8 +269,8 @@ func (i *BatchInserter[C, Req, Resp]) Flush() {
 	}
 	i.woken = 0
 	for q := range i.begun {
-		if len(i.begun[q]) > 0 {
-			i.begun[q] = i.host.queues[q].pushAll(i.begun[q])
+		if b := &i.begun[q]; len(b.plain)+len(b.asks) > 0 {
+			i.host.queues[q].pushAll(b)
 		}
 	}
 	i.host.work.Done()
@@ -225,8 +289,8 @@ type worker[C, Req, Resp any] struct {
 	own *mailbox[Req]
 	// mark labels the goroutine, so that its stack can be found.
 	mark mark
-	// turns counts messages, to sample durations.
-	turns uint32
+	// turns counts messages, to sample durations; yielded is its value at the last yieldTurn.
+	turns, yielded uint32
 	watched[C, Req, Resp]
 }
 

@@ -216,13 +216,15 @@ func (q *runQueue[C, Req, Resp]) appendBusy(busy []busyEntity[C, Req, Resp]) []b
 			busy = append(busy, busyEntity[C, Req, Resp]{s: w.s, in: w.in})
 		}
 	}
-	for i := range q.tasks[q.head:] {
-		t := &q.tasks[q.head+i]
-		b := busyEntity[C, Req, Resp]{s: t.s, in: t.in}
-		if t.mail {
-			b.extra = 1
+	for _, l := range [...]*taskList[C, Req, Resp]{&q.plain, &q.asks} {
+		waiting := l.tasksLeft()
+		for i := range waiting {
+			b := busyEntity[C, Req, Resp]{s: waiting[i].s, in: waiting[i].in}
+			if waiting[i].mail {
+				b.extra = 1
+			}
+			busy = append(busy, b)
 		}
-		busy = append(busy, b)
 	}
 	return busy
 }
