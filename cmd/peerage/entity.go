@@ -54,7 +54,7 @@ func (p *program) explainCommand() *cobra.Command {
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			shard, entity := argument(args, 1), id
 			if (shard == "") == (id == "") {
-				return usageError(errors.New("name either a shard by its number or an entity by its id"))
+				return usageError(errors.New("name either a shard by its number, or an entity with --id"))
 			}
 			if _, err := strconv.ParseUint(shard, 10, 32); err != nil && id == "" {
 				shard, entity = "", shard

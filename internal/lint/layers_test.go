@@ -57,7 +57,7 @@ var layers = []struct {
 	{"internal/invariant", []string{"gossip", "internal/core/protocol", "internal/clock"}},
 	{"internal/sim", []string{"internal", "crdt", "gossip", "replicator",
 		"sharding/strategy"}},
-	{"internal/harness", []string{"internal/harness", ".", "dashboard", "sharding", "ddata", "replicator", "gossip", "internal/clock", "internal/history"}},
+	{"internal/harness", []string{"internal/harness", ".", "dashboard", "sharding", "ddata", "replicator", "gossip", "internal/clock", "internal/history", "internal/loglimit"}},
 	{".", []string{"sharding", "ddata", "internal/membership", "internal/transport", "internal/replica", "internal/operation", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/figures", "internal/door", "internal/placement"}},
 }
 
