@@ -129,7 +129,10 @@ func TestLimitsCostLittleToCheck(t *testing.T) {
 				t.Fatalf("call %d ended %v after its limit, at most %v is due", i, late, most)
 			}
 			synctest.Wait()
-			rests[table.parts[0].limits.rest] = true
+			part := &table.parts[0]
+			part.mu.Lock()
+			rests[part.limits.rest] = true
+			part.mu.Unlock()
 		}
 		if len(rests) > 3 {
 			t.Errorf("all calls were looked at %d times", len(rests))
