@@ -52,6 +52,22 @@ func TestEachOrderIsAnsweredByItself(t *testing.T) {
 	}
 }
 
+// Two orders about one shard, which waited for the lease together, have an answer each: the
+// coordinator may count only answers to its last one.
+func TestTwoOrdersAboutOneShardAreAnsweredTwice(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.run(1)
+	b.step(LeaseChanged{})
+	b.hostShard(1, tok)
+	first := b.seq
+	b.hostShard(1, tok)
+	b.step(LeaseChanged{Valid: true})
+	_, hosted := replies[*protocol.ShardsHosted](b)
+	if len(hosted) != 2 || hosted[0].Seq != first || hosted[1].Seq != first+1 || !slices.Equal(hosted[1].Shards, st(1, tok)) {
+		t.Errorf("hosted: %s", b.show())
+	}
+}
+
 // Orders of two nodes are answered to each of them, in the order of the nodes.
 func TestEachSenderHasItsAnswers(t *testing.T) {
 	var a answers

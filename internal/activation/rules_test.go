@@ -1,0 +1,151 @@
+package activation
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/headers"
+)
+
+// Instances without OnStop end without a goroutine of their own, and count as passivated, too.
+func TestInstancesWithoutOnStopCountAsPassivated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := plain(t, func(c *Config[*Context, int, int]) { c.IdleTimeout = time.Minute })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		deliver(t, s, "b", ask(1, 2))
+		pass(2 * time.Minute)
+		r.expectIDs(t, s)
+		if n := r.counters.Passivated.Load(); n != 2 {
+			t.Errorf("%d passivated, want 2", n)
+		}
+	})
+}
+
+// A batch that is put back takes the marks of what came meanwhile along: messages of handlers
+// that used the reserve still use it.
+func TestABatchThatIsPutBackKeepsTheReserve(t *testing.T) {
+	var shared mailboxPool[int]
+	in := &instance[*Context, int, int]{mailbox: &mailbox[int]{msgs: []Message[int]{{Req: 3}, {Req: 4}}, control: 1, reserved: 1}}
+	shared.spare = make([]*mailbox[int], 0, spareMailboxesMax)
+	batch := &mailbox[int]{msgs: []Message[int]{{Req: 1}, {Req: 2}}, reserved: 2}
+	in.putBack(&shared, batch, 1)
+	if in.mailbox.reserved != 3 || in.mailbox.control != 1 {
+		t.Errorf("%d of the reserve are used, want 3; %d control messages, want 1", in.mailbox.reserved, in.mailbox.control)
+	}
+	for i, want := range []int{3, 2, 4} {
+		if got := in.mailbox.msgs[i].Req; got != want {
+			t.Errorf("message %d is %d, want %d", i, got, want)
+		}
+	}
+}
+
+// A lease that lapses for one look only holds nothing up: the instance is not parked.
+func TestALapseForAMomentParksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lapses := 0
+		r := newRig(t, func(c *Config[*Context, int, int]) {
+			alive := c.Alive
+			c.Alive = func() bool {
+				if lapses > 0 {
+					lapses--
+					return false
+				}
+				return alive()
+			}
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1), ask(5, 2))
+		synctest.Wait()
+		lapses = 1
+		began := time.Now()
+		close(r.gate)
+		r.expectLog(t, "a:-2", "a:5")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("handled after %v, want immediately", took)
+		}
+	})
+}
+
+// A timer of an entity that does not live is not set: there is none to call.
+func TestNoTimerIsSetForAnEntityThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		if err := s.setTimer("none", "x", time.Second, 0); err != nil {
+			t.Error(err)
+		}
+		if err := s.setTimer("none", "x", 0, 0); err == nil {
+			t.Error("a timer after no time is accepted")
+		}
+		r.expectIDs(t, s)
+	})
+}
+
+// All that waits for a worker is busy, also behind tasks that have been taken.
+func TestTasksBehindTakenOnesAreBusy(t *testing.T) {
+	q := &runQueue[*Context, int, int]{head: 1}
+	for _, id := range []string{"taken", "first", "second", "third"} {
+		q.tasks = appendTask(q.tasks, nil, &instance[*Context, int, int]{id: id}, nil, false)
+	}
+	busy := q.appendBusy(nil)
+	for i, want := range []string{"first", "second", "third"} {
+		if len(busy) != 3 || busy[i].in.id != want {
+			t.Fatalf("%d busy, want 3, the %d. of them %s", len(busy), i+1, want)
+		}
+	}
+}
+
+// What an interceptor's handler orders takes effect at the call that it is within, and a Context
+// within a call has the call's properties until the call returns.
+func TestContextsWithinACall(t *testing.T) {
+	h, err := headers.List("").With(map[string]string{"tenant": "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := &Context{shard: &shardInfo{typ: "t"}, id: "a", from: &Sender{Type: "f", ID: "b"}, headers: h}
+	outer, cancel := context.WithCancel(context.Background())
+	inner := new(Context)
+	if !BeginWithin(inner, parent, outer) {
+		t.Fatal("the call has not returned")
+	}
+	if inner.ID() != "a" || inner.Sender().ID != "b" || inner.Header("tenant") != "7" || inner.Type() != "t" {
+		t.Errorf("id %q, sender %+v, header %q", inner.ID(), inner.Sender(), inner.Header("tenant"))
+	}
+	cancel()
+	if !errors.Is(inner.Err(), context.Canceled) {
+		t.Errorf("error %v after the end of the outer context", inner.Err())
+	}
+	for _, c := range []struct{ leave, stash bool }{{true, false}, {false, true}} {
+		to := new(Context)
+		if EndWithin(&Context{leave: c.leave, stash: c.stash}, to); to.leave != c.leave || to.stash != c.stash {
+			t.Errorf("ordered %+v, passed on: leave %v, stash %v", c, to.leave, to.stash)
+		}
+	}
+	parent.ended.Store(true)
+	if BeginWithin(new(Context), parent, context.Background()) {
+		t.Error("a Context begins within a call that has returned")
+	}
+}
+
+// An empty list of headers, and no chain, cost a message nothing.
+func TestRareFieldsAreMadeWhenTheyAreSet(t *testing.T) {
+	var m Message[int]
+	m.SetHeaders("")
+	m.SetChain(nil)
+	if m.rare != nil {
+		t.Error("rare fields without content")
+	}
+	h, err := headers.List("").With(map[string]string{"k": "v"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetHeaders(h)
+	m.SetChain(ParseChain(make([]byte, 8)))
+	if m.rare == nil || m.rare.headers != h || m.rare.chain.Len() != 1 {
+		t.Errorf("%+v", m.rare)
+	}
+}
