@@ -22,19 +22,20 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/service"
 )
 
-const chaosHelp = `Starts node processes on 127.0.0.1 that ask counters on each other, and injects faults,
-one after the other, as a seed decides: SIGKILL, SIGSTOP and SIGCONT, drain, and restart
-at the same address, of one process or of several together.
+const chaosHelp = `Starts node processes on 127.0.0.1 that ask counters on each other, and hurts them: one
+fault after the other, as a seed decides. Each process records every handler run and every
+request in a file. At the end all records are checked together.
 
-With --faults cut,cut-pair,reject,oneway,ring,late (as root), networks drop, reject, pass
-traffic one way only, or deliver late. With --faults clock,disk, wall clocks jump by
-minutes to decades, also across restarts, and disks fill up (as root), while replicated
-registers and entries are written and read at a majority. With --faults loss,slow (as root),
-packets are lost, and a process has little processor time.
+To begin:  peerage chaos --preset n-1 --rounds 3 --report out.html
 
-Each process records every handler run and every request in a file. At the end, all
-records are checked together. With --rolling, each process is replaced by a new one
-instead.
+A preset is a choice of faults (--preset):
+
+%s
+The faults (--faults); from cut on, they need Linux and root, except for clock:
+
+%s
+With clock or disk, replicated registers and entries are written and read at a majority, on
+disk. With --rolling, each process is replaced by a new one instead.
 
 Each promise has a verdict: PASS, FAIL, or UNKNOWN if the run does not prove it: it was
 interrupted, a fault had no effect, or the load was below its target before the first
@@ -55,7 +56,7 @@ func (p *program) chaosCommand() *cobra.Command {
 	c := &chaosFlags{}
 	cmd := &cobra.Command{
 		Use: "chaos", Short: "kill, pause and restart processes, and check their records",
-		Long: chaosHelp + "\n\nThe presets are " + chaos.Presets(), Args: noArguments,
+		Long: fmt.Sprintf(chaosHelp, chaos.Presets(), faults.Kinds()), Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return p.runChaos(c) },
 	}
 	c.register(cmd.Flags())
@@ -79,7 +80,7 @@ func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.InPlace, "in-place", false, "rolling: end each process before its successor starts at its address, not after the successor is ready elsewhere; moves are then printed, not checked")
 	flags.BoolVar(&c.Version, "new-version", false, "rolling: the new processes have a newer version of the application")
 	flags.BoolVar(&c.Enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
-	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely, with commas between them; also "+spaced(faults.NetworkKinds+","+faults.MachineKinds+","+faults.ProcessorKinds)+" (default "+spaced(faults.DefaultKinds)+")")
+	flags.StringVar(&c.Kinds, "faults", faults.DefaultKinds, "kinds of faults, equally likely, with commas between them, see above (default "+spaced(faults.DefaultKinds)+")")
 	flags.Lookup("faults").DefValue = "" // the help has it, in words that wrap
 	flags.StringVar(&c.ApartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
 	flags.StringVar(&c.out, "out", "", "also write the report to this `file`, in JSON")

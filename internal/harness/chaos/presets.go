@@ -23,13 +23,22 @@ var presets = []struct {
 	{"everything", "all kinds of faults (root)", faults.DefaultKinds + ",kill-rest,freeze," + faults.NetworkKinds + "," + faults.MachineKinds + "," + faults.ProcessorKinds},
 }
 
-// Presets describes the presets in one sentence.
+// Presets returns a line about each preset.
 func Presets() string {
-	var parts []string
+	var b strings.Builder
 	for _, p := range presets {
-		parts = append(parts, p.name+": "+p.about)
+		fmt.Fprintf(&b, "  %-14s  %s\n", p.name, p.about)
 	}
-	return strings.Join(parts, "; ") + "."
+	return b.String()
+}
+
+// presetNames returns the names of all presets, with commas.
+func presetNames() string {
+	var names []string
+	for _, p := range presets {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Summary says in two sentences what a run does.
@@ -79,7 +88,7 @@ func (c *Config) UsePreset(name string) error {
 	name = strings.ReplaceAll(name, " ", "-")
 	i := slices.IndexFunc(presets, func(p struct{ name, about, kinds string }) bool { return p.name == name })
 	if i < 0 {
-		return fmt.Errorf("--preset names %q; choose one of these. %s", name, Presets())
+		return fmt.Errorf("--preset names %q: choose of %s", name, presetNames())
 	}
 	c.Preset = name
 	if c.Rolling = presets[i].kinds == ""; !c.Rolling {

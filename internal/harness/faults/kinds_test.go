@@ -100,6 +100,9 @@ func TestFaultsHaveWords(t *testing.T) {
 			t.Errorf("%s: %q, and so is %q", k, text, other)
 		}
 		seen[text] = k
+		if !strings.Contains(Kinds(), "  "+string(k)+" ") {
+			t.Errorf("%s is not in the list of all kinds:\n%s", k, Kinds())
+		}
 	}
 	for want, r := range map[string]Round{
 		"killed a":                                    {Kind: Kill, Places: []string{"a"}},

@@ -27,6 +27,16 @@ var words = map[Kind]struct{ alone, done string }{
 	Slow:        {"one short of processor time", "slowed %s"},
 }
 
+// Kinds returns a line about each kind of fault: those that need no privileges come first.
+func Kinds() string {
+	var b strings.Builder
+	all := strings.Join([]string{DefaultKinds, string(KillRest), string(Freeze), NetworkKinds, MachineKinds, ProcessorKinds}, ",")
+	for name := range strings.SplitSeq(all, ",") {
+		fmt.Fprintf(&b, "  %-14s  %s\n", name, Kind(name).Text())
+	}
+	return b.String()
+}
+
 // Text describes a kind of fault in a few words.
 func (k Kind) Text() string {
 	if w, found := words[k]; found {
