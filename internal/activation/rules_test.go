@@ -85,16 +85,21 @@ func TestNoTimerIsSetForAnEntityThatHasEnded(t *testing.T) {
 	})
 }
 
-// All that waits for a worker is busy, also behind tasks that have been taken.
+// All that waits for a worker is busy, of asks and of all else, also behind tasks that have been
+// taken.
 func TestTasksBehindTakenOnesAreBusy(t *testing.T) {
-	q := &runQueue[*Context, int, int]{head: 1}
-	for _, id := range []string{"taken", "first", "second", "third"} {
-		q.tasks = appendTask(q.tasks, nil, &instance[*Context, int, int]{id: id}, nil, false)
+	list := func(ids ...string) (l taskList[*Context, int, int]) {
+		for _, id := range ids {
+			l.tasks = appendTask(l.tasks, nil, &instance[*Context, int, int]{id: id}, nil, false)
+		}
+		l.head = 1
+		return l
 	}
+	q := &runQueue[*Context, int, int]{plain: list("taken", "first", "second"), asks: list("taken", "third")}
 	busy := q.appendBusy(nil)
 	for i, want := range []string{"first", "second", "third"} {
 		if len(busy) != 3 || busy[i].in.id != want {
-			t.Fatalf("%d busy, want 3, the %d. of them %s", len(busy), i+1, want)
+			t.Fatalf("%d busy, want 3, number %d of them %s", len(busy), i+1, want)
 		}
 	}
 }

@@ -96,17 +96,21 @@ func TestForgottenPeersAreTheLatest(t *testing.T) {
 	}
 }
 
-// A queue is used up to its last byte, and lanes leave room for small frames.
+// A queue is used up to its last byte, lanes leave room for small frames, and the room of
+// express is its own.
 func TestAQueueIsFilledToItsBound(t *testing.T) {
 	l := &link{limit: classLimits{QueueBytesMax: 1600, FrameBytesMax: 100}}
 	l.backlog.bytes, l.lanes.bytes, l.flight = 400, 200, 100
-	for _, c := range []struct {
-		n     int
-		aside bool
-		want  bool
-	}{{900, false, true}, {901, false, false}, {800, true, true}, {801, true, false}} {
-		if got := l.roomLocked(c.n, c.aside); got != c.want {
-			t.Errorf("%d bytes more, aside %v: room %v", c.n, c.aside, got)
+	for _, express := range []int{0, 5000} {
+		l.express.blocks.bytes = express
+		for _, c := range []struct {
+			n    int
+			at   place
+			want bool
+		}{{900, inBacklog, true}, {901, inBacklog, false}, {800, inLane, true}, {801, inLane, false}, {5000, inExpress, true}} {
+			if got := l.roomLocked(c.n, c.at); got != c.want {
+				t.Errorf("%d bytes more at %d, %d in express: room %v", c.n, c.at, express, got)
+			}
 		}
 	}
 }
