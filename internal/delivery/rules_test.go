@@ -138,7 +138,7 @@ func TestAReportOfThisNodeWakesTheAccounts(t *testing.T) {
 	inc.Accounts = newAccounts("t", 1, self, NewBudgets(), func(gossip.NodeID, []byte) {})
 	inc.sendReport("t", &r.routes[0], &route.Action[Message]{Kind: route.Report, To: self, Token: protocol.Token{Term: 1, Seq: 1}})
 	select {
-	case <-inc.Accounts.signal:
+	case <-inc.Accounts.wake:
 	default:
 		t.Error("the accounts are not woken")
 	}
