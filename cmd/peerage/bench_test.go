@@ -20,9 +20,9 @@ func TestBenchMeasures(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "bench.json")
 	var out, errs bytes.Buffer
-	only, rows := "remote-ask,local-ask,leave", 8
+	only, rows := "remote-ask,local-ask,leave", 10
 	if testsize.Full() {
-		only, rows = "remote-tell,remote-ask,local-tell,local-ask,idle,leave,rebalance,balance,cold-start", 19
+		only, rows = "remote-tell,remote-ask,ask-beside-tells,ask-beside-large,local-tell,local-ask,idle,leave,rebalance,balance,cold-start", 27
 	}
 	args := []string{"bench", "--quick", "--out", file, "--only", only}
 	if code := run(args, &out, &errs); code != exitOK {

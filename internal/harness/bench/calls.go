@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,18 +114,34 @@ func (r *remote) stop() {
 	r.host.stopProcess()
 }
 
-// handled asks the other process how many requests it has handled.
-func (r *remote) handled(ctx context.Context) (uint64, error) {
+// pids returns the other process.
+func (r *remote) pids() []int { return []int{r.host.cmd.Process.Pid} }
+
+// metered is what the other process has handled, and what both have dropped.
+type metered struct{ handled, dropped uint64 }
+
+// meter asks the other process.
+func (r *remote) meter(ctx context.Context) (m metered, err error) {
 	b, err := r.raw.Ask(ctx, meterID, []byte{0})
 	if err != nil {
-		return 0, err
+		return m, err
 	}
-	return strconv.ParseUint(string(b), 10, 64)
+	_, err = fmt.Sscan(string(b), &m.handled, &m.dropped)
+	m.dropped += allDropped(r.raw.Stats())
+	return m, err
+}
+
+// allDropped returns the number of dropped messages, whatever the reason.
+func allDropped(s sharding.Stats) (n uint64) {
+	for _, d := range s.Dropped {
+		n += d
+	}
+	return n
 }
 
 // tells returns the messages per second that arrived at their entities.
 func (r *remote) tells(ctx context.Context, senders, messages int) (float64, error) {
-	before, err := r.handled(ctx)
+	before, err := r.meter(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -148,25 +163,28 @@ func (r *remote) tells(ctx context.Context, senders, messages int) (float64, err
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
-	want := before + uint64(messages/senders*senders)
+	want := uint64(messages / senders * senders)
 	for {
-		n, err := r.handled(ctx)
+		m, err := r.meter(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("%d of %d messages were handled: %w", n-before, messages, err)
+			return 0, err
 		}
-		if n >= want {
-			return float64(n-before) / time.Since(began).Seconds(), nil
+		if n := m.handled - before.handled; n+m.dropped-before.dropped >= want {
+			return float64(n) / time.Since(began).Seconds(), nil
+		}
+		if err := harness.Pause(ctx, time.Millisecond); err != nil {
+			return 0, err
 		}
 	}
 }
 
-func (r *remote) askRate(ctx context.Context, callers int, d time.Duration) (float64, error) {
+func (r *remote) askRate(ctx context.Context, callers int, d time.Duration, opts ...sharding.AskOption) (float64, error) {
 	got := perSecond(callers, d, func(i int) func() error {
 		body := make([]byte, rawBody)
 		k := i * 31
 		return func() error {
 			k++
-			_, err := r.refs[k%len(r.refs)].Ask(ctx, body)
+			_, err := r.refs[k%len(r.refs)].Ask(ctx, body, opts...)
 			return err
 		}
 	})

@@ -28,22 +28,29 @@ type host struct {
 
 const hostRole = "host"
 
-// meterID is the entity that returns how many requests its node has handled.
+// meterID is the entity that returns how many requests its node has handled, and dropped.
 const meterID = "meter"
 
+// counted is what a host counts.
+type counted struct {
+	handled atomic.Uint64
+	region  atomic.Pointer[sharding.Region[[]byte, []byte]]
+}
+
 // rawType is a type of requests and responses that are bytes, and whose entities
-// only count; nil for nodes that only send.
-func rawType(handled *atomic.Uint64) sharding.Type[[]byte, []byte] {
+// only count; nil for nodes that only send. Its limits are the defaults, but for the payloads
+// of asks beside large ones.
+func rawType(c *counted) sharding.Type[[]byte, []byte] {
 	return sharding.Type[[]byte, []byte]{
-		Name: "raw", Role: hostRole, Limits: sharding.Limits{Mailbox: 1 << 20},
+		Name: "raw", Role: hostRole, Limits: sharding.Limits{PayloadBytes: 3 << 20},
 		New: func(id string) sharding.Entity[[]byte, []byte] {
 			if id == meterID {
 				return sharding.Func(func(*sharding.Context, []byte) ([]byte, error) {
-					return fmt.Append(nil, handled.Load()), nil
+					return fmt.Append(nil, c.handled.Load(), " ", allDropped(c.region.Load().Stats())), nil
 				})
 			}
 			return sharding.Func(func(_ *sharding.Context, p []byte) ([]byte, error) {
-				handled.Add(1)
+				c.handled.Add(1)
 				return p[:1], nil
 			})
 		},
@@ -58,9 +65,12 @@ func Serve(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := sharding.Register(node.Registry(), rawType(new(atomic.Uint64))); err != nil {
+	c := new(counted)
+	region, err := sharding.Register(node.Registry(), rawType(c))
+	if err != nil {
 		return err
 	}
+	c.region.Store(region)
 	if err := node.Start(ctx); err != nil {
 		return err
 	}

@@ -55,10 +55,10 @@ func newSuite(t *testing.T, only ...string) (*Suite, *strings.Builder) {
 // A rate is met at its part of the raw limit, or at its floor; a time at its multiple, or bound.
 func TestTargetsAreMetAtTheirBounds(t *testing.T) {
 	b, out := newSuite(t)
-	b.atLeast("part", []float64{30, 40, 90}, 100, 0.4, 0)
-	b.atLeast("below part", []float64{39.9}, 100, 0.4, 0)
-	b.atLeast("floor", []float64{4e6}, 100, 0, 4e6)
-	b.atLeast("below floor", []float64{3.9e6}, 100, 0, 4e6)
+	b.atLeast("part", []float64{30, 40, 90}, 100, 0.4, 0, "")
+	b.atLeast("below part", []float64{39.9}, 100, 0.4, 0, "")
+	b.atLeast("floor", []float64{4e6}, 100, 0, 4e6, "")
+	b.atLeast("below floor", []float64{3.9e6}, 100, 0, 4e6, "")
 	b.atMost("times", 2*time.Millisecond, time.Millisecond, 2, 0)
 	b.atMost("above times", 2001*time.Microsecond, time.Millisecond, 2, 0)
 	b.atMost("bound", time.Microsecond, time.Hour, 0, time.Microsecond)

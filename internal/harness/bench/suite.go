@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 )
 
 // Config holds the settings of a run.
@@ -61,6 +62,29 @@ func (b *Suite) say(format string, args ...any) {
 	fmt.Fprintf(b.out, "%7.2fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
+// processor sums the processor time of what is measured: of this process, and of pids.
+type processor struct {
+	pids              []int
+	seconds, messages float64
+}
+
+// measureUsage calls f, which returns a rate, and counts what it used for so many messages; 0
+// stands for as many as the rate gives in its time.
+func (p *processor) measureUsage(messages int, f func() (float64, error)) (float64, error) {
+	began, before := time.Now(), machine.ProcessorSeconds(p.pids...)
+	rate, err := f()
+	p.seconds += machine.ProcessorSeconds(p.pids...) - before
+	if p.messages += float64(messages); messages == 0 {
+		p.messages += rate * time.Since(began).Seconds()
+	}
+	return rate, err
+}
+
+// perMessage returns the processor time of a message, for a row.
+func (p *processor) perMessage() string {
+	return fmt.Sprintf("%.0f ns of processor time each", p.seconds/p.messages*1e9)
+}
+
 // repeat measures several times and returns the runs, sorted: the middle counts.
 func (b *Suite) repeat(f func() (float64, error)) ([]float64, error) {
 	var runs []float64
@@ -87,8 +111,8 @@ func (b *Suite) addRow(r Row) {
 func median(runs []float64) float64 { return runs[len(runs)/2] }
 
 // atLeast is a row of a rate that is to reach a part of the raw limit, or a number.
-func (b *Suite) atLeast(name string, runs []float64, raw, part, floor float64) {
-	r := Row{Name: name, Unit: "/s", Value: median(runs), Runs: runs, Raw: raw}
+func (b *Suite) atLeast(name string, runs []float64, raw, part, floor float64, note string) {
+	r := Row{Name: name, Unit: "/s", Value: median(runs), Runs: runs, Raw: raw, Note: note}
 	if part > 0 {
 		r.Target, r.Met = fmt.Sprintf("at least %.0f %% of the raw limit", part*100), r.Value >= part*raw
 	} else {

@@ -12,6 +12,7 @@ import (
 func measures() []measure {
 	return []measure{
 		{"remote-tell", measureRemoteTell}, {"remote-ask", measureRemoteAsk},
+		{"ask-beside-tells", measureAskBesideTells}, {"ask-beside-large", measureAskBesideLarge},
 		{"local-tell", measureLocalTell}, {"local-ask", measureLocalAsk}, {"idle", measureIdle},
 		{"failover", measureFailover}, {"leave", measureLeave}, {"rebalance", measureRebalance},
 		{"balance", measureBalance}, {"cold-start", measureColdStart},

@@ -137,3 +137,7 @@ func (w *Watch) addWindow(win Window, from, to usage) {
 	}
 	s.Overloaded = s.Starved > starvedMax || s.Starved >= starvedMin && float64(s.Starved) > starvedPart*float64(s.Windows)
 }
+
+// ProcessorSeconds returns the processor time of this process, of its children that have ended,
+// and of the processes pids, since some origin; 0 where it cannot be measured.
+func ProcessorSeconds(pids ...int) float64 { return readUsage(pids).ours }
