@@ -41,8 +41,8 @@ type Host[C, Req, Resp any] struct {
 	// hosted counts shards.
 	hosted   atomic.Int32
 	failures failureLog
-	// blocked bounds the log lines about calls that block.
-	blocked loglimit.Budget
+	// blocked folds the log lines about calls that block.
+	blocked loglimit.Folder
 	// keeps is set once an instance was a Snapshotter.
 	keeps atomic.Bool
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // The watch detects calls of entities' code that do not return. Reading the clock at each
@@ -125,28 +127,21 @@ func (h *Host[C, Req, Resp]) calls(now time.Time) (calls []call) {
 	return calls
 }
 
-// reportBlocked logs and counts the calls that have just become blocked.
+// reportBlocked counts the calls that have just become blocked, and logs one of them a minute. Stats
+// and Running have the others.
 func (h *Host[C, Req, Resp]) reportBlocked(calls []call) {
-	var say []call
-	unsaid := 0
 	for _, c := range calls {
 		if !c.fresh {
 			continue
 		}
 		h.cfg.Counters.Blocked.Add(1)
-		if n, ok := h.blocked.Take(time.Now()); ok {
-			unsaid += n
-			say = append(say, c)
+		if n, ok := h.blocked.Take("", time.Now()); ok {
+			args := []any{"type", c.Type, "entity", c.ID, "shard", c.Shard, "for", c.For, "stack", stacksOf([]call{c})[c.mark]}
+			if n > 0 {
+				args = append(args, loglimit.Folded, n)
+			}
+			h.cfg.Logger.Warn("sharding: handler blocks: its entity handles nothing else, and a move of its shard or a drain of this node waits for it", args...)
 		}
-	}
-	if len(say) == 0 {
-		return
-	}
-	stacks := stacksOf(say)
-	for _, c := range say {
-		h.cfg.Logger.Warn("sharding: handler blocks: its entity handles nothing else, and a move of its shard or a drain of this node waits for it",
-			"type", c.Type, "entity", c.ID, "shard", c.Shard, "for", c.For, "stack", stacks[c.mark], "unsaid", unsaid)
-		unsaid = 0
 	}
 }
 

@@ -39,7 +39,7 @@ var layers = []struct {
 	{"replicator", []string{"crdt", "gossip", "internal/clock"}},
 	{"internal/operation", []string{"crdt", "gossip", "replicator", "internal/figures"}},
 	{"internal/core/replication", []string{"internal/assert", "internal/core/replication", "internal/operation", "crdt", "gossip", "replicator", "internal/clock", "internal/figures", "internal/wire"}},
-	{"internal/replica", []string{"internal/driver", "internal/core/replication", "internal/operation", "internal/replica", "internal/transport", "crdt", "gossip", "replicator", "internal/clock", "internal/figures", "internal/wire", "internal/signal"}},
+	{"internal/replica", []string{"internal/driver", "internal/core/replication", "internal/operation", "internal/replica", "internal/transport", "crdt", "gossip", "replicator", "internal/clock", "internal/figures", "internal/loglimit", "internal/wire", "internal/signal"}},
 	{"ddata", []string{"ddata", "internal/operation", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
 	{"sharding/strategy", []string{"gossip"}},
 	{"internal/core/protocol", []string{"gossip", "sharding/strategy", "internal/clock", "internal/wire"}},

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // logBook is a log that tests read.
@@ -58,7 +56,7 @@ func TestDatagramsThatAreNotOurs(t *testing.T) {
 				s := n.Stats()
 				return s.PacketsNotOurs+s.Undecryptable >= before.PacketsNotOurs+100
 			})
-			if lines := book.count("memberlist: "); lines == 0 || lines > 3*loglimit.Burst {
+			if lines := book.count("memberlist: "); lines == 0 || lines > 60 { // of each kind one a minute
 				t.Errorf("%d lines", lines)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -79,7 +79,7 @@ func (l *loop) diskFails(why error) {
 }
 
 // diskRetry is the wait after a write that has failed.
-const diskRetry = warnEvery / 10
+const diskRetry = time.Second
 
 // notStored is the sweep of agreed deletions that must be written anew.
 const notStored = math.MaxUint64

@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/loglimit"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -22,10 +23,10 @@ type loop struct {
 	waiters map[replication.RequestID]*waiter
 	subs    subscriptions
 	// stats has the counters of the shell; those of the core are zero.
-	stats  figures.Replicator
-	warned clock.Instant
-	ahead  map[gossip.NodeID]bool // warned about (warnAhead)
-	disk   disk
+	stats    figures.Replicator
+	warnings loglimit.Folder
+	ahead    map[gossip.NodeID]bool // warned about (warnAhead)
+	disk     disk
 
 	// The newest message encoded: sends of one message to several peers follow
 	// each other.
@@ -251,15 +252,15 @@ func (l *loop) warnAhead(e *replication.TraceEvent) {
 // aheadPeersMax bounds the peers of which warnAhead takes note.
 const aheadPeersMax = 1024
 
-// warnEvery keeps a peer that misbehaves from filling the log.
-const warnEvery = 10 * time.Second
-
+// warn logs a line of each text once a minute, so that a peer that misbehaves cannot fill the log.
 func (l *loop) warn(msg string, args ...any) {
-	now := l.r.cfg.Clock.Now()
-	if l.warned != 0 && now.Sub(l.warned) < warnEvery {
+	folded, ok := l.warnings.Take(msg, time.Unix(0, int64(l.r.cfg.Clock.Now())))
+	if !ok {
 		return
 	}
-	l.warned = now
+	if folded > 0 {
+		args = append(args, loglimit.Folded, folded)
+	}
 	l.r.cfg.Logger.Warn(msg, append([]any{"role", l.r.cfg.Role}, args...)...)
 }
 

@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"log/slog"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -145,26 +147,38 @@ func (r DropReason) String() string {
 		"forgotten", "replaced", "fenced", "no_handler", "packet_queue", "packet_send", "stream_queue"}[r]
 }
 
-// limitedLogger is a slog.Logger with a budget, for lines about strangers and refusals:
-// a refused node tries again every second.
+// limitedLogger is a slog.Logger that folds lines about strangers and refusals: a refused node tries
+// again every second. Of lines that differ only in ports, one a minute is written.
 type limitedLogger struct {
-	log    *slog.Logger
-	budget loglimit.Budget
+	log   *slog.Logger
+	lines loglimit.Folder
 }
 
 func newLimitedLogger(l *slog.Logger) *limitedLogger { return &limitedLogger{log: l} }
 
-// writeLine writes a line if the level is enabled and the budget allows.
+// ports matches the port behind an address. A stranger dials from a new one each time.
+var ports = regexp.MustCompile(`:\d+`)
+
+// kindOf returns the text by which a line is folded.
+func kindOf(msg string, attrs []slog.Attr) string {
+	kind := []string{msg}
+	for _, a := range attrs {
+		kind = append(kind, a.Value.String())
+	}
+	return ports.ReplaceAllString(strings.Join(kind, " "), "")
+}
+
+// writeLine writes a line if the level is enabled and its kind is not folded now.
 func (l *limitedLogger) writeLine(level slog.Level, msg string, attrs ...slog.Attr) {
 	if !l.log.Enabled(context.Background(), level) {
 		return
 	}
-	suppressed, ok := l.budget.Take(time.Now())
+	folded, ok := l.lines.Take(kindOf(msg, attrs), time.Now())
 	if !ok {
 		return
 	}
-	if suppressed > 0 {
-		attrs = append(attrs, slog.Int("lines_suppressed", suppressed))
+	if folded > 0 {
+		attrs = append(attrs, slog.Int(loglimit.Folded, folded))
 	}
 	l.log.LogAttrs(context.Background(), level, msg, attrs...)
 }

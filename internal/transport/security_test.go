@@ -44,7 +44,7 @@ func TestSecurityPage(t *testing.T) {
 			t.Errorf("no row says that %q has the limit %s", what, limit)
 		}
 	}
-	if want := fmt.Sprintf("at most %d per %d s", loglimit.Burst, loglimit.Period/time.Second); !strings.Contains(string(page), want) {
+	if want := fmt.Sprintf("of each kind at most one per %d s", loglimit.FoldPeriod/time.Second); !strings.Contains(string(page), want) {
 		t.Errorf("the page does not say %q", want)
 	}
 	tests := testsOfTheProject(t)
