@@ -62,6 +62,16 @@ func set(key string, yield bool, at uint64, value string) operation.Op {
 	})
 }
 
+func TestOpsOfOneRequestGiveANewKeyOneKind(t *testing.T) {
+	r := newReplica(replication.Limits{})
+	if changed, err := r.update(t, add("new", "a"), set("new", false, 1, "b")); !errors.Is(err, replicator.ErrKind) || len(changed) > 0 {
+		t.Errorf("two kinds for a new key: %v, changed %v", err, changed)
+	}
+	if _, err := r.update(t, add("new", "a"), add("new", "b"), set("other", false, 1, "b")); err != nil {
+		t.Errorf("one kind for each of two keys: %v", err)
+	}
+}
+
 func TestAMissingKeyShowsAsAnEmptyValueOfItsKind(t *testing.T) {
 	r := newReplica(replication.Limits{})
 	var sizes []int

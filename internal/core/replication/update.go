@@ -113,6 +113,7 @@ func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 	l := &ws.cfg.Limits
 	plans := make([]operation.Plan, len(ops))
 	fresh, growth := 0, 0
+	var kinds newKinds
 	for i := range ops {
 		op := &ops[i]
 		if len(op.Key) > l.KeyBytes {
@@ -126,6 +127,9 @@ func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 			continue
 		}
 		p, size, err := decide(op, it)
+		if err == nil && len(ops) > 1 && (it == nil || it.value == nil) {
+			err = kinds.noteKind(op)
+		}
 		if err == nil {
 			err = checkPlan(ops[:i], op, &p, it)
 		}
@@ -155,6 +159,21 @@ func (ws *writes) planOps(ops []plannedOp) ([]operation.Plan, error) {
 		return nil, &replicator.Error{Code: replicator.ErrLimit, Limit: "TotalBytes", Max: l.TotalBytes, Got: ws.store.bytes + growth}
 	}
 	return plans, nil
+}
+
+// newKinds has the kinds that the ops of a request give to keys without a value.
+type newKinds map[string]crdt.Kind
+
+// noteKind fails if an op before this one gives the key another kind: it would be applied first.
+func (k *newKinds) noteKind(op *plannedOp) error {
+	if have, met := (*k)[op.Key]; met && have != op.Kind {
+		return &replicator.Error{Code: replicator.ErrKind, Key: op.Key, HaveKind: have, WantKind: op.Kind}
+	}
+	if *k == nil {
+		*k = newKinds{}
+	}
+	(*k)[op.Key] = op.Kind
+	return nil
 }
 
 // decide plans one op on it, which may be nil, and returns the value's size.
