@@ -48,12 +48,16 @@
 // a step and the sending of its messages (network/held.go); the addresses of dead processes
 // are reused; a node that is no member
 // sends messages of the view protocol (strangers.go). In some, messages of replicators are cut into
-// parts, and clients create, change and delete keys beside the words (replica/scratch.go).
+// parts, and clients create, change and delete keys beside the words (replica/scratch.go). In some,
+// clients make all kinds of requests, also those that must be refused, values are compared in
+// parts, and deletions of durable keys are soon forgotten (replica/requests.go). In some, each
+// process has reliable producers (sharding/producer.go), whose messages run once and in order
+// unless the memory of a shard is lost with its home (sharding/copies.go).
 //
 // Not modelled: TLS, the sizes of frames, flows of the transport (a small frame never
 // passes a large one), messages that no connection carries, passivation, remembered entities,
-// reliable producers, replicated state (package standby has a simulator of its own), values that
-// are compared in parts, nodes with a role that do not run its types.
+// daemons, replicated state (package standby has a simulator of its own), nodes with a role that do
+// not run its types.
 //
 // # A run
 //

@@ -174,11 +174,15 @@ func (f *faults) leaveSome() {
 
 // makeLeave has a node leave in order; it may crash meanwhile, and starts again later.
 func (f *faults) makeLeave(n *node) {
-	if n.member.Leaving() || n.member.View() == nil {
-		return
-	}
 	s := &f.run.Config
-	n.leaveInOrder()
+	switch {
+	case n.member.Leaving() || n.member.View() == nil && !s.Requests:
+		return
+	case n.member.View() == nil:
+		n.leaveUnadmitted()
+	default:
+		n.leaveInOrder()
+	}
 	if s.Crash && f.rand.Chance(25) {
 		f.run.After(f.rand.Duration(0, s.Lease/2), func() { n.crash(false) })
 	}

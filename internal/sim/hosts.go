@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strconv"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/membership"
@@ -104,6 +106,10 @@ func (h *hosts) startNext(slot int, former *node) {
 		Thread: virtual.NewThread(&h.run.Time), Clock: process.DrawClock(h.run),
 	}
 	n := &node{hosts: h, p: p}
+	if h.run.Config.Versions {
+		p.Node.AppVersion = strconv.Itoa(h.run.Rand.Request.Between(1, 2))
+		h.run.Hit(coverage.MixedReleases)
+	}
 	h.walls.jump(slot)
 	if former != nil {
 		p.Number, p.Incarnation = former.p.Number, former.p.Incarnation+1
@@ -119,6 +125,7 @@ func (h *hosts) startNext(slot int, former *node) {
 	n.member = membership.Start(h.judge, p, n, n.least)
 	h.onStart(n)
 	n.startLayers()
+	n.observeRepeatedly()
 }
 
 // restart starts the next incarnation of a process that was removed, unless its host is down.

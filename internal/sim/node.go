@@ -158,6 +158,24 @@ func (n *node) AbandonInstances() {
 	}
 }
 
+// observeRepeatedly observes the view core, in runs with requests.
+func (n *node) observeRepeatedly() {
+	r := n.hosts.run
+	if !r.Config.Requests {
+		return
+	}
+	r.After(r.Rand.Request.Duration(10*time.Millisecond, 300*time.Millisecond), func() {
+		if n.p.Active() {
+			n.p.Thread.Run(func() {
+				if n.p.Active() {
+					n.member.Observe()
+				}
+			})
+			n.observeRepeatedly()
+		}
+	})
+}
+
 // drain hands over everything that runs here, then calls then.
 func (n *node) drain(then func()) {
 	if n.types == nil {
@@ -228,6 +246,15 @@ func (n *node) leaveInOrder() {
 		}
 		n.member.Step(view.AnnounceLeave{})
 		n.awaitLeaving(announcePatience, leave)
+	})
+}
+
+// leaveUnadmitted takes a node out that no cluster has admitted.
+func (n *node) leaveUnadmitted() {
+	n.member.StartLeaving()
+	n.p.Thread.Run(func() {
+		n.p.Event("leaves before it is admitted", 0, nil)
+		n.member.Step(view.Leave{})
 	})
 }
 

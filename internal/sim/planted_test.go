@@ -27,6 +27,8 @@ type plantedBug struct {
 	trouble bool
 	// clocks has the clocks of stamps jump in every run.
 	clocks bool
+	// reliable has reliable producers in every run.
+	reliable bool
 }
 
 // plantedViews are bugs of the view core.
@@ -48,7 +50,7 @@ var plantedViews = []plantedBug{
 	{name: "takeover without pre-vote", seen: 4266, aim: seed.AimRaise},
 }
 
-// plantedCores are bugs of the cores of coordinators and regions.
+// plantedCores are bugs of the cores of coordinators, regions and reliable messages.
 var plantedCores = []plantedBug{
 	{name: "HostShard before the ack"},
 	{name: "takeover without census"},
@@ -60,6 +62,10 @@ var plantedCores = []plantedBug{
 	{name: "declined for good"},
 	{name: "declines kept from the coordinator"},
 	{name: "tokens are not renewed", apart: true},
+	{name: "gaps run", reliable: true},
+	{name: "duplicates run", reliable: true},
+	{name: "nothing sent again", reliable: true},
+	{name: "memory stays behind", reliable: true},
 }
 
 // plantedBugs are bugs of the simulator's own parts, which stand for those of shells.
@@ -113,7 +119,7 @@ func playPlanted(t *testing.T, b plantedBug, cfg Config) {
 	t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
 		planted.MustCatch(t, b.name, func() string {
 			cfg.Brief, cfg.aim, cfg.apart, cfg.Seed = true, b.aim, b.apart, b.seen
-			cfg.disks, cfg.trouble, cfg.clocks = b.disks, b.trouble, b.clocks
+			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable = b.disks, b.trouble, b.clocks, b.reliable
 			for n := range plantedSeeds {
 				if r := Run(cfg); r.Failure != nil {
 					planted.Without(func() {

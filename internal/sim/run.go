@@ -47,6 +47,12 @@ type Config struct {
 	// edges, set by tests, has the rates of clocks change, pauses strike inside steps, and addresses
 	// be reused, in every run.
 	edges bool
+	// requests, set by tests, has clients of the replicators make all kinds of requests in every run.
+	requests bool
+	// reliable, set by tests, has reliable producers in every run.
+	reliable bool
+	// former, set by tests of single seeds, leaves out what seeds draw since November 2026.
+	former bool
 	// trouble, set by tests, has frames be damaged and handlers block in every run.
 	trouble bool
 	// rings, set by tests, has cuts be rings in every run.
@@ -69,7 +75,7 @@ func (cfg *Config) options() *seed.Options {
 	}
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
-		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Aim: cfg.aim,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Former: cfg.former, Aim: cfg.aim,
 	}
 }
 
@@ -178,6 +184,10 @@ func (cfg *Config) test() string {
 		return "TestClocks"
 	case cfg.edges:
 		return "TestEdges"
+	case cfg.reliable:
+		return "TestReliable"
+	case cfg.requests:
+		return "TestRequests"
 	case cfg.disks:
 		return "TestDisks"
 	case cfg.rings:

@@ -132,6 +132,17 @@ func TestEdges(t *testing.T) {
 	special(t, Config{edges: true}, 9_000_000, coverage.RateChanged, coverage.PausedInStep, coverage.TenantAnswered)
 }
 
+// TestRequests plays runs in which clients make all kinds of requests of the replicators, and which
+// forget deletions soon.
+func TestRequests(t *testing.T) {
+	special(t, Config{requests: true}, 10_000_000, coverage.Misused, coverage.Observed, coverage.Restored)
+}
+
+// TestReliable plays runs in which each process has reliable producers.
+func TestReliable(t *testing.T) {
+	special(t, Config{reliable: true}, 11_000_000, coverage.Confirmed, coverage.Resent, coverage.Repeated, coverage.PutOff)
+}
+
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, coverage.Corrupted, coverage.Blocked)
@@ -258,7 +269,7 @@ func TestAimed(t *testing.T) {
 // TestAPeerThatCatchesUpAfterTheExchange plays a seed in which two new voters exchanged
 // states with a joining node, and that node caught up with the only former voter later.
 func TestAPeerThatCatchesUpAfterTheExchange(t *testing.T) {
-	if r := Run(Config{Seed: 5_000_711, trouble: true}); r.Failure != nil {
+	if r := Run(Config{Seed: 5_000_711, trouble: true, former: true}); r.Failure != nil {
 		t.Fatal(r.Failure)
 	}
 }
@@ -267,7 +278,7 @@ func TestAPeerThatCatchesUpAfterTheExchange(t *testing.T) {
 // receiver that another member is dead. Before, the event of the death replaced the effects of
 // the view that were left: the checkers had no record of the lease, and frames were not sent.
 func TestALeaseThatBeginsWithAViewIsChecked(t *testing.T) {
-	if r := Run(Config{Seed: 6_040_030, rings: true, Nodes: 5}); r.Failure != nil {
+	if r := Run(Config{Seed: 6_040_030, rings: true, Nodes: 5, former: true}); r.Failure != nil {
 		t.Fatal(r.Failure)
 	}
 }
@@ -276,7 +287,7 @@ func TestALeaseThatBeginsWithAViewIsChecked(t *testing.T) {
 // bytes, with a grant of a lease in them, arrive after that lease has ended. Before, the
 // simulator took the end of that lease for the end of the window in which proofs count.
 func TestALateGrantDoesNotMoveTheWindow(t *testing.T) {
-	if r := Run(Config{Seed: 10_770, ViewsOnly: true, narrow: true}); r.Failure != nil {
+	if r := Run(Config{Seed: 10_770, ViewsOnly: true, narrow: true, former: true}); r.Failure != nil {
 		t.Fatal(r.Failure)
 	}
 }
@@ -284,7 +295,7 @@ func TestALateGrantDoesNotMoveTheWindow(t *testing.T) {
 // The cluster of a node yields in the step in which the core renews its lease. The node hosts
 // nothing and ends in that step, so its lease must be withdrawn there.
 func TestANodeThatEndsInAStepKeepsNoLease(t *testing.T) {
-	if r := Run(Config{Seed: 101_383}); r.Failure != nil {
+	if r := Run(Config{Seed: 101_383, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -294,7 +305,7 @@ func TestANodeThatEndsInAStepKeepsNoLease(t *testing.T) {
 // contest, and is ready until it meets that cluster itself. Before, that contest, which is
 // in no newest view, counted as open.
 func TestATakeoverUndoesAYieldThatItsMembersNeverSaw(t *testing.T) {
-	if r := Run(Config{Seed: 121_886}); r.Failure != nil {
+	if r := Run(Config{Seed: 121_886, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -303,7 +314,7 @@ func TestATakeoverUndoesAYieldThatItsMembersNeverSaw(t *testing.T) {
 // to: the contest of the two has ended undecided. Its former cluster goes on in a higher
 // generation, which it has not met. Before, its new cluster was held to the tokens of that one.
 func TestANodeBringsTheGenerationsThatItMet(t *testing.T) {
-	if r := Run(Config{Seed: 164_255}); r.Failure != nil {
+	if r := Run(Config{Seed: 164_255, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -311,7 +322,7 @@ func TestANodeBringsTheGenerationsThatItMet(t *testing.T) {
 // A cluster of two stands over another, and its senior node opens a generation above both alone
 // and dies. Before, the takeover by the other node opened a lower one.
 func TestATakeoverRisesAboveAContest(t *testing.T) {
-	if r := Run(Config{Seed: 3_400_854, apart: true}); r.Failure != nil {
+	if r := Run(Config{Seed: 3_400_854, apart: true, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -319,7 +330,7 @@ func TestATakeoverRisesAboveAContest(t *testing.T) {
 // A host yields while it is asked to write the register, and joins anew. Before, the write was
 // asked of the incarnation that had ended.
 func TestTheNextIncarnationWritesTheRegister(t *testing.T) {
-	if r := Run(Config{Seed: 223_942}); r.Failure != nil {
+	if r := Run(Config{Seed: 223_942, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -328,7 +339,7 @@ func TestTheNextIncarnationWritesTheRegister(t *testing.T) {
 // has reported before the state came, and the former one leaves without a report. Before, only
 // reports named states to resume, so the shard began anew beside its state.
 func TestACensusResumesWhatItsRecordsName(t *testing.T) {
-	if r := Run(Config{Seed: 1_006_437, orderly: true}); r.Failure != nil {
+	if r := Run(Config{Seed: 1_006_437, orderly: true, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -337,7 +348,7 @@ func TestACensusResumesWhatItsRecordsName(t *testing.T) {
 // voter follows. Before, the read had all answers that it needed in that view, and returned what
 // the node held when it later completed, without a word that another voter had acknowledged.
 func TestAReadNeedsVoters(t *testing.T) {
-	if r := Run(Config{Seed: 360_148}); r.Failure != nil {
+	if r := Run(Config{Seed: 360_148, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -345,7 +356,7 @@ func TestAReadNeedsVoters(t *testing.T) {
 // A leader that is a quorum by itself proposes and commits two views in one step. Before, the
 // judge did not find the first of them, on which the second is packed.
 func TestAViewPackedOnOneOfTheSameStep(t *testing.T) {
-	if r := Run(Config{Seed: 710_785}); r.Failure != nil {
+	if r := Run(Config{Seed: 710_785, former: true}); r.Failure != nil {
 		t.Error(r.Failure.What)
 	}
 }
@@ -355,7 +366,7 @@ func TestAViewPackedOnOneOfTheSameStep(t *testing.T) {
 func TestALeaseThatOutlivesAFrozenClock(t *testing.T) {
 	frozen, outlived := 0, 0
 	for n := range uint64(300) {
-		r := Run(Config{Seed: 7_100_000 + n, weak: true, ViewsOnly: true})
+		r := Run(Config{Seed: 7_100_000 + n, weak: true, ViewsOnly: true, former: true})
 		if r.Failure != nil {
 			t.Fatal(r.Failure)
 		}

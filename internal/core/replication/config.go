@@ -67,9 +67,9 @@ type Config struct {
 	// NoPack sends everything uncompressed.
 	NoPack bool
 
-	// Tests lower these two bounds, so that faults show with little data: the keys of one
-	// Fetch, and the size from which a value is compared in parts.
-	fetchKeys, partialMin int
+	// Tests and the simulator lower these two bounds, so that faults show with little data:
+	// the keys of one Fetch, and the size from which a value is compared in parts.
+	FetchKeys, PartialMin int
 	// overEvery is short in tests in which days must pass quickly.
 	overEvery time.Duration
 }
@@ -107,8 +107,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.ResendAfter, 50*time.Millisecond)
 	orDefault(&c.GossipEvery, 500*time.Millisecond)
 	orDefault(&c.PruneEvery, time.Second)
-	orDefault(&c.fetchKeys, fetchKeysMax)
-	orDefault(&c.partialMin, partialMin)
+	orDefault(&c.FetchKeys, fetchKeysMax)
+	orDefault(&c.PartialMin, partialMin)
 	if c.Retain == 0 {
 		c.Retain = 7 * 24 * time.Hour
 	}

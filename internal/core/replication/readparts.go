@@ -256,7 +256,7 @@ func (*FetchParts) isMessage() {}
 // partialValue returns the value of a key if it must be compared in parts.
 func (vs *values) partialValue(key string) (it *item, v partialValue) {
 	it = vs.store.itemOf(key)
-	if it == nil || it.bytes < vs.cfg.partialMin {
+	if it == nil || it.bytes < vs.cfg.PartialMin {
 		return nil, nil
 	}
 	v, ok := it.value.(partialValue)

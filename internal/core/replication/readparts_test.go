@@ -106,7 +106,7 @@ func TestMajorityReadOfALargeValueCostsWhatDiffers(t *testing.T) {
 // something that has no parts: reads stay right.
 func TestReadsInPartsUnderFaults(t *testing.T) {
 	for seed := range uint64(15) {
-		w := newWorld(t, seed, 3, func(c *Config) { c.NoGossip, c.NoStream, c.partialMin = true, true, 1 })
+		w := newWorld(t, seed, 3, func(c *Config) { c.NoGossip, c.NoStream, c.PartialMin = true, true, 1 })
 		w.drop, w.dup, w.delayMax = 0.2, 0.3, 5*time.Millisecond
 		for range 120 {
 			id := w.order[w.rng.IntN(3)]

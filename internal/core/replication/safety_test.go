@@ -255,7 +255,7 @@ func (c *campaign) fault() {
 func small(seed uint64) func(*Config) {
 	return func(c *Config) {
 		if seed%2 == 1 {
-			c.fetchKeys, c.partialMin = 1, 1
+			c.FetchKeys, c.PartialMin = 1, 1
 		}
 	}
 }

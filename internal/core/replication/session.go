@@ -135,7 +135,7 @@ func (ss *sessions) startSession(now clock.Instant, p *peer) {
 	ss.traceEvent(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	ss.avoidPeer = 0
-	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, sweep: ss.barrier.sweep, chunk: ss.cfg.fetchKeys, sources: []source{{peer: p.id, answeredAt: now}}}
+	ss.current = session{id: ss.ids, peer: p.id, epoch: ss.members.epoch, caughtUp: p.caughtUp, sweep: ss.barrier.sweep, chunk: ss.cfg.FetchKeys, sources: []source{{peer: p.id, answeredAt: now}}}
 	ss.requestMore(now)
 }
 
@@ -341,9 +341,9 @@ func (ss *sessions) onValues(now clock.Instant, p *peer, m *Values) {
 	got, rest := a.keys[:m.Answered], a.keys[m.Answered:]
 	if len(rest) > 0 {
 		ss.requeueKeys(rest, a.own)
-		s.chunk = min(max(2*m.Answered, fetchKeysMin), ss.cfg.fetchKeys)
+		s.chunk = min(max(2*m.Answered, fetchKeysMin), ss.cfg.FetchKeys)
 	} else if len(got) == s.chunk {
-		s.chunk = min(2*s.chunk, ss.cfg.fetchKeys)
+		s.chunk = min(2*s.chunk, ss.cfg.FetchKeys)
 	}
 	if p.id != s.peer {
 		ss.checkHelper(p, got)

@@ -249,7 +249,7 @@ func TestRoundOfOneThatHasCaughtUpIsBounded(t *testing.T) {
 // and returns what it claims to have of its source and does not, after one session.
 func falseClaim(t *testing.T, seed uint64) string {
 	const keys = 60
-	w := newWorld(t, seed, 5, func(c *Config) { c.NoStream, c.fetchKeys = true, 4 })
+	w := newWorld(t, seed, 5, func(c *Config) { c.NoStream, c.FetchKeys = true, 4 })
 	w.cut = func(a, b gossip.NodeID) bool { return true }
 	for i := range keys {
 		for _, id := range w.order {

@@ -88,6 +88,21 @@ const (
 	PausedInStep
 	TenantAnswered
 	Rehosted
+	Observed
+	Misused
+	PutAside
+	WindowFull
+	Confirmed
+	Resent
+	Repeated
+	PutOff
+	MemoryLost
+	ChunkTooLarge
+	Wished
+	BeyondHelp
+	MixedReleases
+	Flushed
+	Undelivered
 	// End is the number of marks.
 	End
 )
@@ -174,6 +189,21 @@ var names = [...]string{
 	PausedInStep:   "paused before the messages of a step were sent",
 	Withdrawn:      "caller gave up waiting for room",
 	WordsKept:      "all durable words are there in the end",
+	Observed:       "replicator observed",
+	Misused:        "request refused, as it must be",
+	PutAside:       "file set aside",
+	WindowFull:     "window of a reliable producer full",
+	Confirmed:      "reliable message confirmed",
+	Resent:         "reliable message sent again",
+	Repeated:       "copy of a reliable message repeated",
+	PutOff:         "reliable message put aside",
+	MemoryLost:     "memory of reliable messages lost",
+	ChunkTooLarge:  "states in smaller chunks",
+	Wished:         "application names homes",
+	BeyondHelp:     "incarnation beyond help",
+	MixedReleases:  "releases of the application differ",
+	Flushed:        "reliable producer flushed",
+	Undelivered:    "states that no other process holds",
 }
 
 // String returns the mark's name.
@@ -183,7 +213,7 @@ func (m Mark) String() string { return names[m] }
 // thousand seeds see it a few times at best.
 func (m Mark) IsRare() bool {
 	switch m {
-	case StillServed, StaleTerm, Fenced, LogCut, Forced, FrozenLease:
+	case StillServed, StaleTerm, Fenced, LogCut, Forced, FrozenLease, PutAside, BeyondHelp, Undelivered, MemoryLost:
 		return true
 	}
 	return false

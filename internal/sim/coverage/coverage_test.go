@@ -42,7 +42,7 @@ func TestFewMarksAreRare(t *testing.T) {
 			rare = append(rare, m)
 		}
 	}
-	if want := []Mark{Forced, StillServed, StaleTerm, Fenced, LogCut, FrozenLease}; !slices.Equal(rare, want) {
+	if want := []Mark{Forced, StillServed, StaleTerm, Fenced, LogCut, FrozenLease, PutAside, MemoryLost, BeyondHelp, Undelivered}; !slices.Equal(rare, want) {
 		t.Errorf("rare are %v, want %v", rare, want)
 	}
 }

@@ -48,6 +48,11 @@ type Env interface {
 	// inversion. It was sent under token.
 	Lost(m *Message, token protocol.Token)
 
+	// CopyRefused reports a copy of a reliable message that a home has refused. Freed reports that
+	// messages for an entity may leave, or for an empty id those for all entities of a shard.
+	CopyRefused(m *Message)
+	Freed(shard protocol.ShardID, id string)
+
 	// Count counts a rare event. Fail reports a broken invariant.
 	Count(Event)
 	Fail(error)

@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
 )
 
@@ -25,9 +26,18 @@ type Message struct {
 	Probe bool
 	// Call is the number of an ask, 0 for a tell.
 	Call uint64
+	// Copy makes this a copy of a reliable message; it is nil for all others.
+	Copy *Copy
 
 	// left is the token under which the message was last sent.
 	left protocol.Token
+}
+
+// Copy is what a copy of a reliable message carries.
+type Copy struct {
+	Stamp reliable.Stamp
+	// Number counts the messages of the producer to the entity.
+	Number uint64
 }
 
 // newItem returns the item that offers m to its route.

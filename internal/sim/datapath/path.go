@@ -32,6 +32,39 @@ func New(cfg Config, env Env) *Path {
 // Post makes the call of a caller that is not busy, and reports whether it waits.
 func (p *Path) Post(m *Message) (waits bool) { return p.callers.post(m) }
 
+// Attempt is how an attempt to send a copy of a reliable message went.
+type Attempt uint8
+
+const (
+	// Departed: it has left.
+	Departed Attempt = iota
+	// NoWay: there is no route to its shard, or no room. AtGate: its home has stopped senders for
+	// the entity.
+	NoWay
+	AtGate
+)
+
+// PostNow sends a copy of a reliable message if it can leave now, and returns the node that it
+// left for.
+func (p *Path) PostNow(m *Message) (at gossip.NodeID, how Attempt) {
+	rt, it := p.routes.at(m.Shard), newItem(m)
+	a := rt.core.OfferNow(&it)
+	p.routes.carryOut(rt)
+	switch a.Kind {
+	case route.Stopped:
+		return 0, AtGate
+	case route.NoHome, route.Wait:
+		return 0, NoWay
+	}
+	outcome := p.routes.perform(rt, &a)
+	rt.core.Done(&a, outcome)
+	p.routes.carryOut(rt)
+	if outcome != route.Sent {
+		return 0, NoWay
+	}
+	return a.To, Departed
+}
+
 // Withdraw ends the call of m, and reports whether it was waiting: then m will not be sent.
 func (p *Path) Withdraw(m *Message) bool { return p.callers.withdrawCall(m) }
 
@@ -155,12 +188,27 @@ func (p *Path) acceptMessage(from gossip.NodeID, m *Message, token protocol.Toke
 // onRefused takes back a message that this process has sent to a node that is not the home.
 func (p *Path) onRefused(from gossip.NodeID, f *Frame) {
 	if !p.routes.at(f.Shard).core.Expects(from, f.Token, f.Number) {
-		p.env.Lost(f.Msg, f.Token)
+		p.loseRefused(f)
+		return
+	}
+	if f.Msg.Copy != nil {
+		p.env.CopyRefused(f.Msg)
+		p.routes.onRoute(f.Shard, func(c *core) { c.Refused(from, f.Number, route.Item[*Message]{Msg: f.Msg, Placeholder: true}) })
 		return
 	}
 	_, waits := p.env.Move(f.Msg, 0)
 	it := route.Item[*Message]{Msg: f.Msg, Bytes: f.Msg.Bytes, Placeholder: !waits}
 	p.routes.onRoute(f.Shard, func(c *core) { c.Refused(from, f.Number, it) })
+}
+
+// loseRefused reports a refused message that cannot be sent again. The producer of a reliable one
+// still has it.
+func (p *Path) loseRefused(f *Frame) {
+	if f.Msg.Copy != nil {
+		p.env.CopyRefused(f.Msg)
+		return
+	}
+	p.env.Lost(f.Msg, f.Token)
 }
 
 // onReport answers the report of a blocked sender. If the shard does not run here, the sender

@@ -62,6 +62,8 @@ func (p *process) Misrouted(protocol.ShardID, protocol.Token)                  {
 func (p *process) Hosted(protocol.ShardID) protocol.Token                      { return p.token }
 func (p *process) Lost(m *Message, _ protocol.Token)                           { p.lost = append(p.lost, m.Seq) }
 func (p *process) Count(e Event)                                               { p.counts[e]++ }
+func (p *process) CopyRefused(*Message)                                        {}
+func (p *process) Freed(protocol.ShardID, string)                              {}
 func (p *process) Fail(err error)                                              { p.t.Error(err) }
 func (p *process) Move(*Message, gossip.NodeID) (time.Duration, bool)          { return 0, true }
 func (p *process) MarkerAcked(gossip.NodeID, protocol.ShardID, protocol.Token) {}

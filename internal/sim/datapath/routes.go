@@ -91,6 +91,7 @@ func (r *routes) perform(rt *shardRoute, a *route.Action[*Message]) route.Outcom
 	case route.Lost:
 		r.env.Lost(a.Item.Msg, a.Item.Msg.left)
 	case route.Freed:
+		r.env.Freed(rt.shard, a.ID)
 		if a.ID == "" {
 			r.onRoom()
 		}

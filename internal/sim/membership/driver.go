@@ -77,7 +77,7 @@ func Start(j *Judge, p *process.Process, owner Owner, least uint32) *Driver {
 	cfg := view.Config{
 		Self: p.Node, Ping: s.Ping, Lease: s.Lease, RemoveAfter: s.RemoveAfter,
 		DriftPPM: s.DriftPPM, Evidence: s.Evidence, Partition: s.Policy, Seed: p.Run.Rand.Setup.Uint64(),
-		Authenticated: s.Apart, Least: least, PackFrom: s.PackFrom,
+		Authenticated: s.Apart && !s.Unauthenticated, Least: least, PackFrom: s.PackFrom,
 	}
 	d.core = view.New(cfg, p.Now())
 	d.lease = lease{p: p, onTurn: func(valid bool) { d.Tell(func() { owner.LeaseTurned(valid) }) }}
@@ -117,6 +117,9 @@ func (d *Driver) stepCore(ev view.Event) {
 	fx := &d.fx
 	fx.Reset()
 	d.core.Step(p.Now(), ev, fx)
+	if err := d.core.Check(); err != nil {
+		p.Run.Fail("core", "%s: %v", p.Label, err)
+	}
 	d.owner.GenerationMet(d.core.Generation())
 	for i := range fx.Trace {
 		d.judge.onTrace(d, &fx.Trace[i])
@@ -251,13 +254,41 @@ func (d *Driver) regroup() {
 		return
 	}
 	r := d.p.Run
-	if d.isolation.update(r.Now(), d.lease.isValid(), func() bool { return d.links.allDead(d.view) }) {
+	if d.isolation.update(r.Now(), d.lease.isValid(), func() bool { return d.links.allDead(d.view) || d.isForlorn() }) {
 		d.owner.Removed(gossip.Removed{Reason: "its whole view is dead"})
 		return
 	}
 	if r.Rand.Contact.IntN(16) == 0 {
 		d.owner.LookAround()
 	}
+}
+
+// isForlorn reports whether the core finds its incarnation beyond help: proofs of deaths leave no
+// way to the next view.
+func (d *Driver) isForlorn() bool {
+	r := d.p.Run
+	if !r.Config.Forlorn || !d.core.BeyondHelp() {
+		return false
+	}
+	r.Hit(coverage.BeyondHelp)
+	return true
+}
+
+// Observe compares what the core shows to operators with what it has told the driver.
+func (d *Driver) Observe() {
+	r, p, s := d.p.Run, d.p, d.core.State()
+	leader, follows := d.core.Leader()
+	switch {
+	case d.core.Over() != !p.Active():
+		r.Fail("core", "%s: the incarnation is over: %v", p.Label, d.core.Over())
+	case d.core.Lease() != d.lease.held && p.Active():
+		r.Fail("core", "%s shows the lease %+v and has %+v", p.Label, d.core.Lease(), d.lease.held)
+	case d.core.LeaderLease() > 0 && (s.Part != "leader" || leader != p.ID()):
+		r.Fail("S6", "%s is %s, follows %s, and has a leader lease", p.Label, s.Part, r.Names.Name(leader))
+	case follows && s.Leader != leader, d.view != nil && s.Epoch < d.view.Epoch:
+		r.Fail("core", "%s shows %+v", p.Label, s)
+	}
+	r.Hit(coverage.Observed)
 }
 
 // WithdrawLease ends the lease of an incarnation that the shell ends, as endIncarnation of

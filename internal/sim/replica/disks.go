@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/core/replication"
@@ -44,7 +45,7 @@ var errDisk = errors.New("the disk is full")
 
 // isDurable reports whether a key is kept in files.
 func (d *Disks) isDurable(key string) bool {
-	return key == keyWords
+	return key == keyWords || strings.HasPrefix(key, keyKept)
 }
 
 // PlanFailures has disks fail and work again until the run's faults end. In half of the runs
@@ -125,12 +126,16 @@ func (k *disk) file() *file { return &k.host.files[k.store] }
 // outcome, and reports the failure to the core.
 func (k *disk) save() {
 	fx := k.fx
-	for _, key := range fx.Changed {
+	if fx.SetAside {
+		k.putAside()
+	}
+	for _, key := range slices.Concat(fx.Changed, fx.Forgotten) {
 		if k.disks.isDurable(key) {
 			k.unsaved[key] = true
 		}
 	}
-	if len(k.unsaved) == 0 || k.reported {
+	swept := k.disks.run.Config.Retain > 0 && k.core.Memory(k.p.Now()).Sweep != k.file().memory.Sweep
+	if len(k.unsaved) == 0 && !swept || k.reported {
 		return
 	}
 	if !k.host.fails {
@@ -146,6 +151,16 @@ func (k *disk) save() {
 	k.reported = true
 	k.core.DiskFails(errDisk)
 	k.retryLater()
+}
+
+// putAside empties the file, whose keys the core has taken out.
+func (k *disk) putAside() {
+	k.disks.run.Hit(coverage.PutAside)
+	*k.file() = file{}
+	clear(k.unsaved)
+	for _, key := range k.core.KeptKeys() {
+		k.unsaved[key] = true
+	}
 }
 
 // writeFile writes what is unsaved into the file.

@@ -63,6 +63,12 @@ func newDriver(sh *shared, store int) *Driver {
 	if s.Disks {
 		cfg.Keep = sh.disks.isDurable
 	}
+	if s.Requests {
+		cfg.Limits.RequestOps, cfg.Limits.RequestBytes = limits.RequestOps, limits.RequestBytes
+		cfg.Limits.ValueBytes, cfg.Limits.TotalBytes = limits.ValueBytes, limits.TotalBytes
+		cfg.Expire, cfg.Retain, cfg.PruneEvery = expiry, s.Retain, s.PruneEvery
+		cfg.PartialMin, cfg.FetchKeys = s.PartBytes, s.FetchKeys
+	}
 	if d.hasRegister() {
 		cfg.Wall = func() uint64 { return sh.clocks.show(p.Slot) }
 	}
@@ -136,9 +142,19 @@ func (d *Driver) Update(u replication.Update, answer func(replication.Reply)) {
 
 // Read makes a request to read at majority. It calls answer with the outcome.
 func (d *Driver) Read(r replication.Read, answer func(replication.Reply)) {
-	r.ID, r.Level = d.newRequest(answer), replicator.Majority(0, 0)
-	d.step(r)
+	r.Level = replicator.Majority(0, 0)
+	d.readAt(r, answer)
 }
+
+// readAt makes a request to read at its level, and returns the number of the request.
+func (d *Driver) readAt(r replication.Read, answer func(replication.Reply)) replication.RequestID {
+	r.ID = d.newRequest(answer)
+	d.step(r)
+	return r.ID
+}
+
+// isDurable reports whether a key is kept in the host's file.
+func (d *Driver) isDurable(key string) bool { return d.disk != nil && d.disk.disks.isDurable(key) }
 
 func (d *Driver) newRequest(answer func(replication.Reply)) replication.RequestID {
 	d.ids++

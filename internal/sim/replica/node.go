@@ -18,6 +18,7 @@ type Node struct {
 	// words are the clients of the roles, register that of the register, nil if there is none.
 	words    []*wordClient
 	scratch  []*scratchClient
+	requests []*requestClient
 	register *registerClient
 }
 
@@ -46,9 +47,23 @@ func (n *Node) StartClients() {
 	for _, c := range n.scratch {
 		c.useScratch()
 	}
+	for _, c := range n.requests {
+		c.makeRequests()
+	}
 	if n.register != nil {
 		n.register.useRegister()
 	}
+}
+
+// overwriteStamped writes the register, and in runs with requests the entries of maps in its store.
+func (n *Node) overwriteStamped(answer func(error)) {
+	n.register.writeValue(func(err error) {
+		if err != nil || !n.shared.p.Run.Config.Requests {
+			answer(err)
+			return
+		}
+		n.requests[len(n.requests)-1].overwriteMaps(answer)
+	})
 }
 
 // Stop ends the replicators with their process.

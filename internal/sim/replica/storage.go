@@ -59,6 +59,7 @@ func (s *Storage) Start(p *process.Process, leaseValid func() bool) *Node {
 		}
 		d := newDriver(&n.shared, i)
 		n.stores[i] = d
+		n.requests = append(n.requests, &requestClient{d: d, rand: p.Run.Rand.Request})
 		if d.hasRegister() {
 			n.register = &registerClient{d, &s.register}
 		} else {
@@ -115,7 +116,7 @@ func (s *Storage) checkRegister(q map[int]bool) {
 			if n := s.nodeAt(i); n != nil && s.run.Now() >= next {
 				next = s.run.Now().Add(writeEvery)
 				n.shared.p.Thread.Run(func() {
-					n.register.writeValue(func(err error) { last, written = err, written || err == nil })
+					n.overwriteStamped(func(err error) { last, written = err, written || err == nil })
 				})
 			}
 			return written

@@ -21,6 +21,13 @@ type Options struct {
 	// Edges has the rates of clocks change, pauses strike inside steps, and addresses of dead
 	// processes be reused, in every run.
 	Edges bool
+	// Requests has clients of the replicators make all kinds of requests in every run.
+	Requests bool
+	// Reliable has reliable producers in every run.
+	Reliable bool
+	// Former leaves out what seeds draw since November 2026, so that seeds which once failed keep
+	// their runs.
+	Former bool
 	// NoStrangers leaves the stranger out that speaks the view protocol.
 	NoStrangers bool
 	// Orderly runs see nothing but joins, leaves and moves. In apart runs, two clusters meet;
@@ -136,6 +143,28 @@ type Config struct {
 	// Scratch: clients also create, change and delete keys that no checker reads.
 	Scratch      bool
 	ClientWrites bool
+	// Requests: clients also write maps by stamps and durable keys, plan changes outside of the
+	// step, read and call off, and make requests that must be refused. What the shells ask of the
+	// cores for operators is asked.
+	Requests bool
+	// PartBytes is the size from which values are compared in parts, FetchKeys the number of keys
+	// that an exchange asks for together; 0 for those of production.
+	PartBytes, FetchKeys int
+	// Retain is the least time for which deletions of durable keys are remembered, PruneEvery the
+	// interval of rounds of forgetting; 0 for those of production.
+	Retain, PruneEvery time.Duration
+	// Unauthenticated: clusters that meet have no secrets, so one yields only to as many nodes of
+	// the other as it has itself.
+	Unauthenticated bool
+	// Versions: processes run releases 1 and 2 of the application.
+	Versions bool
+	// Forlorn: an incarnation that its view core finds beyond help ends, as in production.
+	Forlorn bool
+	// HeldBytes bounds the states that wait at a process, PartialMax is how long a part of them
+	// waits for the next one; 0 for those of production. BulkBytes bounds a chunk of states that a
+	// connection carries, 0 for no bound.
+	HeldBytes, BulkBytes int
+	PartialMax           time.Duration
 	// Refusals is the chance, in percent, that a process declines in a view to
 	// coordinate, as one that was refused.
 	Refusals int
@@ -214,6 +243,8 @@ type Type struct {
 	Shards, Entities int
 	// State: entities have a state that planned moves carry along.
 	State bool
+	// Reliable: each process has a reliable producer for the type.
+	Reliable bool `json:",omitempty"`
 	// Proxies are the hosts that only send, Absent those that do not run the type, and Late
 	// those of the absent that run it from some moment on. All are bits by host.
 	Proxies, Absent, Late int

@@ -70,6 +70,9 @@ func Draw(cfg *Options) Config {
 	s.drawSizes(virtual.NewRand(cfg.Seed, 57), cfg)
 	s.drawEdges(virtual.NewRand(cfg.Seed, 61), cfg)
 	s.drawWeak(virtual.NewRand(cfg.Seed, 54), cfg)
+	s.drawRequests(virtual.NewRand(cfg.Seed, 63), cfg)
+	s.drawReliable(virtual.NewRand(cfg.Seed, 65), cfg)
+	s.drawMoves(virtual.NewRand(cfg.Seed, 67), cfg)
 	return s
 }
 
@@ -282,6 +285,45 @@ func (s *Config) drawRings(r *virtual.Rand, cfg *Options) {
 	if !s.Orderly && s.Aim == AimNone {
 		s.Rings = cfg.Rings || plain && s.Partition && r.Chance(20)
 	}
+}
+
+// drawRequests draws whether the clients of the replicators make all kinds of requests, and from
+// what sizes and ages on replicas compare values in parts and forget.
+func (s *Config) drawRequests(r *virtual.Rand, cfg *Options) {
+	if cfg.Former || cfg.Shards > 0 || !cfg.Requests && (cfg.Narrow || !r.Chance(20)) {
+		return
+	}
+	s.Requests, s.Scratch, s.ClientWrites = true, true, s.ClientWrites || !s.Apart
+	s.PartBytes = []int{0, 100, 400}[r.IntN(3)]
+	s.FetchKeys = []int{0, 2, 4}[r.IntN(3)]
+	s.PruneEvery = r.Duration(20*time.Millisecond, 300*time.Millisecond)
+	s.Retain = r.Duration(300*time.Millisecond, 2*time.Second)
+	s.Versions = r.Coin()
+	if !s.Orderly && s.Aim == AimNone && !s.Apart && r.Coin() {
+		s.Disks, s.ClientWrites = true, true
+		s.DiskEvery = r.Duration(200*time.Millisecond, 3*time.Second)
+	}
+}
+
+// drawReliable draws which types have reliable producers.
+func (s *Config) drawReliable(r *virtual.Rand, cfg *Options) {
+	if cfg.Former || s.Apart || !cfg.Reliable && (cfg.Narrow || !r.Chance(25)) {
+		return
+	}
+	for i := range s.Types {
+		s.Types[i].Reliable = i == 0 || r.Coin()
+	}
+}
+
+// drawMoves draws how much room states that move find, and for how long they wait.
+func (s *Config) drawMoves(r *virtual.Rand, cfg *Options) {
+	s.Forlorn = !cfg.Former
+	s.Unauthenticated = s.Apart && !cfg.Former && virtual.NewRand(cfg.Seed, 68).Chance(30)
+	if cfg.Former || cfg.Narrow || s.Orderly || !cfg.Reliable && !r.Chance(25) {
+		return
+	}
+	s.HeldBytes, s.BulkBytes = []int{0, 60, 300}[r.IntN(3)], []int{0, 12, 25}[r.IntN(3)]
+	s.PartialMax = r.Duration(50*time.Millisecond, 2*time.Second)
 }
 
 // drawEdges draws whether the rates of clocks change, pauses strike inside steps, and addresses are

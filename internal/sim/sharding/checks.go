@@ -19,6 +19,9 @@ type typeChecks struct {
 	hosting *invariant.Hosting
 	states  *invariant.States
 	asks    *invariant.Asks
+	// deliveries checks reliable messages; memories are those with which shards have ended.
+	deliveries *invariant.Deliveries
+	memories   map[protocol.ShardID]endedMemory
 	// written are the allocations whose write was acknowledged.
 	written map[protocol.ShardToken]bool
 	// untaken are the allocations that ended because no member could take the shard:
@@ -58,6 +61,7 @@ const (
 func newTypeChecks(inv *Invariants) *typeChecks {
 	t := &typeChecks{
 		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), asks: invariant.NewAsks(),
+		deliveries: invariant.NewDeliveries(), memories: map[protocol.ShardID]endedMemory{},
 		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[lineageTerm]gossip.NodeID{},
 	}
 	if inv.run.Parts() {

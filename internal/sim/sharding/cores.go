@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
+	"github.com/peerage-go/peerage/internal/sim/trace"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -274,6 +275,28 @@ func (c *cores) setView(v *gossip.View) {
 			c.stepCoordinator(coordinator.Standing{Refused: refused})
 		}
 		c.stepCoordinator(coordinator.ViewChanged{View: v})
+	})
+}
+
+// wish has the application name homes for some shards, or an operator ask for a look at the
+// balance, in runs with requests: the coordinator, if this process has it, moves shards.
+func (c *cores) wish() {
+	m, r := c.m, c.m.run
+	if !r.Config.Requests || r.Calm || c.coord == nil || !r.Rand.Request.Chance(4) {
+		return
+	}
+	c.put(func() {
+		if r.Rand.Request.Coin() {
+			c.stepCoordinator(coordinator.Rebalance{})
+			return
+		}
+		names := map[protocol.ShardID]string{}
+		for range r.Rand.Request.Between(0, 3) {
+			shard, slot := r.Rand.Request.IntN(m.spec.Shards), r.Rand.Request.IntN(r.Config.Nodes)
+			names[protocol.ShardID(shard)] = trace.Label(slot, 0)
+		}
+		r.Hit(coverage.Wished)
+		c.stepCoordinator(coordinator.Wanted{Names: names})
 	})
 }
 

@@ -39,6 +39,7 @@ func (d *draining) startDrain(models []*Model, then func()) {
 		m.onDrained = func() {
 			if more--; more == 0 {
 				d.done = true
+				d.countUndelivered()
 				r.Hit(coverage.Drained)
 				d.awaitAnswers(func() { d.sendFarewells(leave) })
 			}
@@ -51,6 +52,15 @@ func (d *draining) startDrain(models []*Model, then func()) {
 		}
 		leave()
 	})
+}
+
+// countUndelivered counts the states that no other process holds, when everything was handed over.
+func (d *draining) countUndelivered() {
+	for _, m := range d.models {
+		if m.mover.TakeUndelivered() > 0 {
+			d.site.p.Run.Hit(coverage.Undelivered)
+		}
+	}
 }
 
 // checkPatience checks that draining ends as long as a quorum can act.

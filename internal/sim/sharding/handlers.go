@@ -53,13 +53,23 @@ func (x *instances) dispatch(i *instance) {
 		x.dispatch(i)
 		return
 	}
-	x.handle(i, msg.Message)
+	if msg.Copy != nil && !x.admitCopy(i, msg.Message) {
+		x.dispatch(i)
+		return
+	}
+	x.beginHandler(i, msg.Message)
+}
+
+// beginHandler has a handler work on a message, which takes time.
+func (x *instances) beginHandler(i *instance, msg *datapath.Message) {
+	m, r := x.m, x.m.run
+	x.handle(i, msg)
 	i.busySince = r.Now()
 	takes := time.Duration(0)
 	if r.Rand.Net.IntN(8) == 0 {
 		takes = r.Rand.Net.Duration(0, r.Config.HandleMax)
 	}
-	returns := func() { x.onReturn(i, msg.Message) }
+	returns := func() { x.onReturn(i, msg) }
 	if !x.blockHandler(i, returns) {
 		m.p.Later(takes, returns)
 	}
@@ -73,7 +83,11 @@ func (x *instances) onReturn(i *instance, msg *datapath.Message) {
 	if i.gone {
 		how = invariant.Unknown
 	}
-	x.calls.reply(msg, how)
+	if msg.Copy != nil {
+		x.onCopyReturn(i, msg)
+	} else {
+		x.calls.reply(msg, how)
+	}
 	if !i.gone {
 		x.dispatch(i)
 	}
@@ -89,6 +103,9 @@ func (x *instances) handle(i *instance, msg *datapath.Message) {
 	m := x.m
 	x.recordHandler(i, msg)
 	m.site.inv.checkHandler(m, i.key(), msg)
+	if msg.Copy != nil {
+		x.judgeCopy(i, msg)
+	}
 	if m.spec.State {
 		i.states[msg.Entity] = m.checks.states.Handled(msg.Entity, i.states[msg.Entity], uint64(msg.Sender)^msg.Seq)
 	}

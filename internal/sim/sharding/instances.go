@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
@@ -20,6 +22,9 @@ type instances struct {
 	calls  *calls
 	mover  *statemove.Mover
 	shards []*instance
+	// onConfirm and onFreed inform the producer of this process.
+	onConfirm func(from gossip.NodeID, c *confirmFrame)
+	onFreed   func(reliable.Freed)
 }
 
 // instance is a shard that runs at a process: one queue, one handler at a time. The
@@ -34,6 +39,11 @@ type instance struct {
 	gone     bool
 	// states are those of its entities, of a type that has them.
 	states map[int]uint64
+	// memory is what the shard remembers of reliable producers, aside the copies that were put
+	// aside, and resumes the one of them whose turn has come.
+	memory  reliable.Memory
+	aside   []*datapath.Message
+	resumes *datapath.Message
 	// busySince is when the running handler began, never if none runs.
 	busySince virtual.Instant
 }
@@ -53,15 +63,27 @@ func (x *instances) startShard(e region.StartShard) {
 	x.recordStart(i)
 	r.Judge(m.checks.hosting.Started(time.Duration(r.Now()), p.Node.ID, e.Shard, e.Token, x.cores.regionView))
 	x.shards[e.Shard] = i
-	if m.spec.State {
-		if states := x.mover.Take(e); states != nil {
-			i.states = states
-		}
-		if m.site.inv.members.Member(p.Node.ID) {
-			m.checks.checkStates(m, i.key(), i.states)
-		}
-	}
+	x.takeCargo(i, e)
 	x.cores.putRegion(region.ShardStarted{Shards: []protocol.ShardToken{i.key()}})
+}
+
+// takeCargo takes what the former home of a shard has sent.
+func (x *instances) takeCargo(i *instance, e region.StartShard) {
+	m := x.m
+	if !m.spec.State && !m.spec.Reliable {
+		return
+	}
+	cargo := x.mover.Take(e)
+	if cargo.States != nil {
+		i.states = cargo.States
+	}
+	if !m.site.inv.members.Member(m.p.Node.ID) {
+		return
+	}
+	if m.spec.Reliable {
+		x.takeMemory(i, cargo.Memory)
+	}
+	m.checks.checkStates(m, i.key(), i.states)
 }
 
 // stopShard begins to stop a shard.
@@ -126,11 +148,12 @@ func (x *instances) finishStop(i *instance) {
 	i.gone = true
 	x.recordEnd(i, "stopped")
 	x.dropWaiting(i)
+	cargo := x.cargo(i)
 	x.shards[i.shard] = nil
 	m.checks.hosting.Stopped(m.p.Node.ID, i.shard)
 	m.checks.noteStopped(i.key())
 	if i.stop.To != 0 && i.stop.To != m.p.Node.ID {
-		x.mover.Send(i.stop, i.states)
+		x.mover.Send(i.stop, cargo)
 		return
 	}
 	x.reportStopped(i.key())
@@ -139,8 +162,13 @@ func (x *instances) finishStop(i *instance) {
 // dropWaiting drops what waits in the mailboxes of a shard that has ended.
 func (x *instances) dropWaiting(i *instance) {
 	for _, msg := range i.boxes.Clear() {
+		if msg.Copy != nil {
+			i.aside = append(i.aside, msg.Message)
+			continue
+		}
 		x.calls.reply(msg.Message, invariant.Unknown)
 	}
+	x.refuseCopies(i)
 }
 
 // abandonAll drops everything that runs here; no user code runs.

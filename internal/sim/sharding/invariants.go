@@ -158,7 +158,9 @@ func (v *Invariants) checkHandler(m *base, st protocol.ShardToken, msg *datapath
 	r, p := v.run, m.p
 	at := time.Duration(r.Now())
 	r.Judge(m.checks.hosting.Acts(at, p.Node.ID, st.Shard, st.Token))
-	r.Judge(v.messages.Processed(at, p.Node.ID, msg.Sender, v.sideOf(m.site.member)<<24|m.number<<16|msg.Entity<<2|msg.Caller, msg.Seq))
+	if msg.Copy == nil {
+		r.Judge(v.messages.Processed(at, p.Node.ID, msg.Sender, v.sideOf(m.site.member)<<24|m.number<<16|msg.Entity<<2|msg.Caller, msg.Seq))
+	}
 	if msg.Call != 0 {
 		r.Judge(m.checks.asks.Ran(at, invariant.Ask{Asker: msg.Sender, Call: msg.Call}))
 	}

@@ -37,6 +37,9 @@ func (v *Invariants) CheckLiveness(q map[int]bool) {
 	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.outdated() == "" }) {
 		r.Fail("G2", "%v after the cluster was whole a token is below those of a cluster that it has absorbed: %s", servedBound, v.outdated())
 	}
+	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.checkConfirmed(q) == "" }) {
+		r.Fail("L6", "%v after the cluster was whole, %s has reliable messages that are not confirmed", servedBound, v.checkConfirmed(q))
+	}
 	v.countServed(q)
 	took := r.Now().Sub(from)
 	r.Event("", "settled: shards", uint64(took), func() string { return took.String() })

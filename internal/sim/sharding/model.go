@@ -5,6 +5,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
 	"github.com/peerage-go/peerage/internal/sim/replica"
@@ -20,6 +21,7 @@ type Model struct {
 	senders   senders
 	calls     calls
 	outbox    outbox
+	producer  *producer
 	// path is the data path, mover moves the states of entities.
 	path  *datapath.Path
 	mover *statemove.Mover
@@ -46,9 +48,16 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 		}}
 	}
 	m.path = m.newPath()
-	m.mover = statemove.New(m.p.Node.ID, stateEnv{b, &m.cores, &m.instances, &m.outbox})
+	m.mover = statemove.New(m.p.Node.ID, stateEnv{b, &m.cores, &m.instances, &m.outbox}, statemove.Room{HeldBytes: r.Config.HeldBytes, PartialMax: r.Config.PartialMax})
 	m.instances = instances{m: b, cores: &m.cores, calls: &m.calls, mover: m.mover, shards: make([]*instance, m.spec.Shards)}
 	m.senders = senders{m: b, cores: &m.cores, calls: &m.calls, path: m.currentPath, seqs: make([]uint64, m.spec.Entities), probed: map[protocol.ShardID]bool{}}
+	m.producer = newProducer(b, &m.cores, &m.outbox, m.currentPath)
+	m.instances.onConfirm = m.producer.onConfirm
+	m.instances.onFreed = func(ev reliable.Freed) {
+		if b.spec.Reliable {
+			m.producer.noteEvent(ev)
+		}
+	}
 	m.cores.startCores()
 	return m
 }
@@ -74,6 +83,8 @@ func (m *Model) receiveFrame(from gossip.NodeID, frame Frame) {
 		if m.mover.OnAck(from, f.ack) {
 			m.run.Hit(coverage.StateSent)
 		}
+	case *confirmFrame:
+		m.producer.onConfirm(from, f)
 	case *callFrame:
 		m.onCallFrame(from, f)
 	}
@@ -154,4 +165,7 @@ const (
 func (m *Model) onPeerLost(id gossip.NodeID) {
 	m.path.PeerLost(id)
 	m.calls.failAt(id)
+	if m.spec.Reliable {
+		m.producer.lostAt(id)
+	}
 }

@@ -42,6 +42,7 @@ func Start(inv *Invariants, p *process.Process, member *membership.Driver, repli
 func (n *Node) StartSenders() {
 	for _, m := range n.models {
 		m.senders.keepPosting()
+		m.producer.keepOffering()
 	}
 }
 
@@ -161,6 +162,7 @@ func (n *Node) planLooks() {
 		n.p.Thread.Run(func() {
 			for _, m := range n.models {
 				m.look()
+				m.cores.wish()
 			}
 		})
 		n.planLooks()

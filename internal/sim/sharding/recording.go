@@ -28,6 +28,9 @@ var datapathOps = map[datapath.Op]string{
 
 // nameMessage names a message of a caller.
 func nameMessage(names *trace.Names, m *datapath.Message) string {
+	if m.Copy != nil {
+		return fmt.Sprintf("reliable message %d of %s to entity %d, copy %d", m.Copy.Number, names.Name(m.Sender), m.Entity, m.Copy.Stamp.Try)
+	}
 	kind := "tell"
 	if m.Call != 0 {
 		kind = "ask"
@@ -57,6 +60,14 @@ func (f *callFrame) Describe(*trace.Names) (record.Class, string) {
 	}
 	return record.Flow, "hello"
 }
+
+// Describe describes the outcome of a copy in a recording.
+func (f *confirmFrame) Describe(*trace.Names) (record.Class, string) {
+	return record.Entity, fmt.Sprintf("reliable message %d to shard %s %s", f.seq, f.shard, copyOutcomes[f.outcome])
+}
+
+// copyOutcomes are the words for the outcomes of copies.
+var copyOutcomes = [...]string{copyHandled: "handled", copyRepeated: "handled before", copyRefused: "refused", copyGap: "refused: another is missing"}
 
 // recordStart records that a shard starts at a process.
 func (x *instances) recordStart(i *instance) {

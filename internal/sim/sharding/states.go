@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -25,7 +26,20 @@ func (e stateEnv) Now() clock.Instant { return e.m.p.Now() }
 
 // SendChunk queues a frame on the bulk connection.
 func (e stateEnv) SendChunk(to gossip.NodeID, c mover.Chunk) error {
+	// A chunk of one state always finds room: what is too large for each connection is lost.
+	if most := e.m.run.Config.BulkBytes; most > 0 && len(c.States) > 1 && sizeOfStates(c) > most {
+		e.m.run.Hit(coverage.ChunkTooLarge)
+		return transport.ErrFrameTooLarge
+	}
 	return e.m.p.Net.Send(to, transport.Bulk, network.Frame{Kind: transport.KindEntity, Msg: &stateFrame{e.m.number, c}})
+}
+
+// sizeOfStates returns the bytes of the states in a chunk, with their names.
+func sizeOfStates(c mover.Chunk) (size int) {
+	for i := range c.States {
+		size += len(c.States[i].ID) + len(c.States[i].Data)
+	}
+	return size
 }
 
 // SendAck acknowledges chunks.

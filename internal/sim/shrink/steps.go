@@ -36,6 +36,9 @@ var steps = slices.Concat([]step{
 	{"no states", func(c *seed.Config) bool {
 		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.State, false) })
 	}},
+	{"no reliable messages", func(c *seed.Config) bool {
+		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Reliable, false) })
+	}},
 	{"no asks", func(c *seed.Config) bool { return clearTo(&c.AskPercent, 0) }},
 	{"fewer messages", func(c *seed.Config) bool {
 		return c.TellEvery < time.Second && clearTo(&c.TellEvery, min(2*c.TellEvery, time.Second))
@@ -52,6 +55,11 @@ var steps = slices.Concat([]step{
 	{"one member is enough", func(c *seed.Config) bool { return lower(&c.MinMembers, 1, 1) }},
 	{"wide buffers", func(c *seed.Config) bool {
 		return clearTo(&c.BufferMax, 64) || clearTo(&c.MailboxMax, 512) || clearTo(&c.QueueFramesMax, 256) || clearTo(&c.LogEntries, 0) || clearTo(&c.FrameBytes, 0)
+	}},
+	{"replicas that forget late", func(c *seed.Config) bool { return clearTo(&c.Retain, 0) || clearTo(&c.PruneEvery, 0) }},
+	{"values that are compared whole", func(c *seed.Config) bool { return clearTo(&c.PartBytes, 0) || clearTo(&c.FetchKeys, 0) }},
+	{"room for states", func(c *seed.Config) bool {
+		return clearTo(&c.HeldBytes, 0) || clearTo(&c.BulkBytes, 0) || clearTo(&c.PartialMax, 0)
 	}},
 	{"clocks of equal rate", func(c *seed.Config) bool { return lower(&c.DriftPPM, 200, 200) }},
 	{"the simplest ending", func(c *seed.Config) bool { return clearTo(&c.Ending, seed.EndAll) }},
@@ -82,6 +90,8 @@ func faultSteps() (all []step) {
 		{"two clusters", func(c *seed.Config) *bool { return &c.Apart }}, {"joins at one moment", func(c *seed.Config) *bool { return &c.Together }},
 		{"announcements", func(c *seed.Config) *bool { return &c.Announce }}, {"clients that write", func(c *seed.Config) *bool { return &c.ClientWrites }},
 		{"scratch keys", func(c *seed.Config) *bool { return &c.Scratch }},
+		{"releases that differ", func(c *seed.Config) *bool { return &c.Versions }},
+		{"other requests", func(c *seed.Config) *bool { return &c.Requests }},
 		{"draining", func(c *seed.Config) *bool { return &c.Drain }},
 	} {
 		all = append(all, step{"without " + f.name, func(c *seed.Config) bool { return clearTo(f.of(c), false) }})

@@ -55,21 +55,27 @@ const (
 	window     = 2
 )
 
+// Room is what a Mover has room for, 0 for the bounds of production.
+type Room struct {
+	HeldBytes  int
+	PartialMax time.Duration
+}
+
 // New returns a Mover.
-func New(self gossip.NodeID, env Env) *Mover {
-	core := mover.New(mover.Config{Self: self, ChunkBytes: chunkBytes, Window: window})
+func New(self gossip.NodeID, env Env, room Room) *Mover {
+	core := mover.New(mover.Config{Self: self, ChunkBytes: chunkBytes, Window: window, HeldBytesMax: room.HeldBytes, PartialMax: room.PartialMax})
 	return &Mover{self: self, env: env, core: core, transfers: map[*mover.Departure]*transfer{}}
 }
 
 // Send sends the states of a shard that was stopped by order to its new home, within the
 // order's time, and keeps a copy. It calls StatesSent when that has ended.
-func (m *Mover) Send(order region.StopShard, states map[int]uint64) {
+func (m *Mover) Send(order region.StopShard, cargo Cargo) {
 	st := protocol.ShardToken{Shard: order.Shard, Token: order.Token}
-	if len(states) == 0 {
+	if len(cargo.States) == 0 && len(cargo.Memory) == 0 {
 		m.env.StatesSent(st, true)
 		return
 	}
-	d := m.core.Begin(m.env.Now(), allocation(st), mover.Order{To: order.To, Term: order.Term, Within: order.Within}, encodeStates(states))
+	d := m.core.Begin(m.env.Now(), allocation(st), mover.Order{To: order.To, Term: order.Term, Within: order.Within}, encodeCargo(cargo))
 	t := &transfer{Departure: d, order: order, wakeAt: clock.Never}
 	m.transfers[d] = t
 	m.advance(t)
@@ -85,7 +91,12 @@ func (m *Mover) advance(t *transfer) {
 		if !ok {
 			break
 		}
-		if errors.Is(m.env.SendChunk(t.order.To, c), transport.ErrQueueFull) {
+		err := m.env.SendChunk(t.order.To, c)
+		if errors.Is(err, transport.ErrFrameTooLarge) {
+			t.OnTooLarge()
+			continue
+		}
+		if errors.Is(err, transport.ErrQueueFull) {
 			t.TakeBack()
 			m.env.Later(retryEvery, func() { m.advance(t) })
 			break
@@ -150,37 +161,58 @@ func (m *Mover) Drop(st protocol.ShardToken, from gossip.NodeID) {
 }
 
 // Kept returns the states that this process kept of an allocation of its own.
-func (m *Mover) Kept(st protocol.ShardToken) map[int]uint64 {
-	return decodeStates(m.core.Held(allocation(st)))
+func (m *Mover) Kept(st protocol.ShardToken) Cargo {
+	return decodeCargo(m.core.Held(allocation(st)))
 }
 
-// Take returns the states that a node has sent for a shard which starts here by order, nil if
-// there are none.
-func (m *Mover) Take(order region.StartShard) map[int]uint64 {
+// Take returns the states that a node has sent for a shard which starts here by order; they are nil
+// if there are none.
+func (m *Mover) Take(order region.StartShard) Cargo {
 	st := protocol.ShardToken{Shard: order.Shard, Token: order.Token}
-	return decodeStates(m.core.Take(allocation(st), order.From, order.Ended))
+	return decodeCargo(m.core.Take(allocation(st), order.From, order.Ended))
 }
+
+// TakeUndelivered returns how many shards' states only this process holds: it leaves.
+func (m *Mover) TakeUndelivered() int { return len(m.core.TakeUndelivered("")) }
 
 func allocation(st protocol.ShardToken) mover.Allocation {
 	return mover.Allocation{Shard: st.Shard, Token: st.Token}
 }
 
-func encodeStates(states map[int]uint64) map[string][]byte {
+// Cargo is what moves with a shard.
+type Cargo struct {
+	// States are those of its entities, nil if there are none.
+	States map[int]uint64
+	// Memory is what the shard remembers of reliable producers.
+	Memory []byte
+}
+
+// memoryKey is the key of the memory among the states: no entity has an empty name.
+const memoryKey = ""
+
+func encodeCargo(c Cargo) map[string][]byte {
 	out := map[string][]byte{}
-	for e, version := range states { // order-free: into a map
+	for e, version := range c.States { // order-free: into a map
 		out[strconv.Itoa(e)] = binary.BigEndian.AppendUint64(nil, version)
+	}
+	if len(c.Memory) > 0 {
+		out[memoryKey] = c.Memory
 	}
 	return out
 }
 
-func decodeStates(states map[string][]byte) map[int]uint64 {
+func decodeCargo(states map[string][]byte) (c Cargo) {
 	if states == nil {
-		return nil
+		return c
 	}
-	out := map[int]uint64{}
+	c.States = map[int]uint64{}
 	for id, data := range states { // order-free: into a map
-		e, _ := strconv.Atoi(id) // encodeStates wrote it
-		out[e] = binary.BigEndian.Uint64(data)
+		if id == memoryKey {
+			c.Memory = data
+			continue
+		}
+		e, _ := strconv.Atoi(id) // encodeCargo wrote it
+		c.States[e] = binary.BigEndian.Uint64(data)
 	}
-	return out
+	return c
 }

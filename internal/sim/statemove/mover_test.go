@@ -69,7 +69,7 @@ func (h *home) pass(d time.Duration) {
 
 func newHomes() (from, to *home) {
 	from, to = &home{now: 1}, &home{now: 1}
-	from.mover, to.mover = New(1, from), New(2, to)
+	from.mover, to.mover = New(1, from, Room{}), New(2, to, Room{})
 	from.peer, to.peer = to.mover, from.mover
 	return from, to
 }
@@ -98,26 +98,28 @@ func startOrder(n uint64) region.StartShard {
 // states take several chunks.
 var states = map[int]uint64{1: 11, 4: 44, 7: 77, 10: 10, 13: 13}
 
+var cargo = Cargo{States: states, Memory: []byte("memory")}
+
 func TestStatesArriveOnce(t *testing.T) {
 	from, to := newHomes()
-	from.mover.Send(stopOrder(1), states)
+	from.mover.Send(stopOrder(1), cargo)
 	if len(from.sent) != 1 || !from.sent[0] || len(to.held) != 1 || len(from.held) != 1 {
 		t.Fatalf("sent %v, held there %v, here %v", from.sent, to.held, from.held)
 	}
 	if to.held[0].Term != 7 || to.held[0].From != 1 || from.held[0].Term != 7 {
 		t.Errorf("held there %+v, here %+v", to.held[0], from.held[0])
 	}
-	if got := from.mover.Kept(allocated(1)); !maps.Equal(got, states) {
+	if got := from.mover.Kept(allocated(1)); !maps.Equal(got.States, states) || string(got.Memory) != "memory" {
 		t.Errorf("the old home keeps %v", got)
 	}
-	if got := to.mover.Take(startOrder(2)); !maps.Equal(got, states) {
+	if got := to.mover.Take(startOrder(2)); !maps.Equal(got.States, states) || string(got.Memory) != "memory" {
 		t.Errorf("the shard starts with %v", got)
 	}
-	if got := to.mover.Take(startOrder(3)); got != nil {
+	if got := to.mover.Take(startOrder(3)); got.States != nil {
 		t.Errorf("it starts again with %v", got)
 	}
 	from.mover.Drop(allocated(1), 1)
-	if got := from.mover.Kept(allocated(1)); got != nil {
+	if got := from.mover.Kept(allocated(1)); got.States != nil {
 		t.Errorf("the old home keeps %v after Drop", got)
 	}
 }
@@ -126,15 +128,15 @@ func TestStatesArriveOnce(t *testing.T) {
 func TestStatesAreSentUntilAcknowledged(t *testing.T) {
 	from, to := newHomes()
 	from.lose = 2
-	from.mover.Send(stopOrder(1), states)
-	if len(from.sent) > 0 || to.mover.Take(startOrder(2)) != nil {
+	from.mover.Send(stopOrder(1), cargo)
+	if len(from.sent) > 0 || to.mover.Take(startOrder(2)).States != nil {
 		t.Fatal("half of the states have arrived")
 	}
 	from.full = true
 	from.pass(resend)
 	from.full = false
 	from.pass(retryEvery)
-	if len(from.sent) != 1 || !from.sent[0] || !maps.Equal(to.mover.Take(startOrder(2)), states) {
+	if len(from.sent) != 1 || !from.sent[0] || !maps.Equal(to.mover.Take(startOrder(2)).States, states) {
 		t.Errorf("sent %v", from.sent)
 	}
 }
@@ -147,9 +149,9 @@ func TestATransferEndsWithoutItsNewHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			from, _ := newHomes()
 			from.lose = 100
-			from.mover.Send(stopOrder(1), states)
+			from.mover.Send(stopOrder(1), cargo)
 			end(from)
-			if len(from.sent) != 1 || from.sent[0] || from.mover.Kept(allocated(1)) == nil {
+			if len(from.sent) != 1 || from.sent[0] || from.mover.Kept(allocated(1)).States == nil {
 				t.Errorf("sent %v, kept %v", from.sent, from.mover.Kept(allocated(1)))
 			}
 		})
