@@ -3,6 +3,7 @@ package gossip
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -138,6 +139,10 @@ type Node struct {
 	// Metadata is the application's description of the node, for other nodes to read. It
 	// must not be modified.
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// WireOldest and WireNewest are the lowest and the highest wire version that the node
+	// speaks.
+	WireOldest uint16 `json:"wire_oldest,omitempty"`
+	WireNewest uint16 `json:"wire_newest,omitempty"`
 }
 
 // HasRole reports whether the node carries the role; every node carries "".
@@ -207,6 +212,21 @@ func (v *View) Member(id NodeID) *Member {
 		}
 	}
 	return nil
+}
+
+// WireVersions returns the range of wire versions that all members speak, 0 and 0 without
+// members. What all nodes must understand may be sent if its version is at most newest. A
+// later view may have a lower newest version, as long as the release before is still
+// allowed to join.
+func (v *View) WireVersions() (oldest, newest uint16) {
+	if v == nil || len(v.Members) == 0 {
+		return 0, 0
+	}
+	newest = math.MaxUint16
+	for i := range v.Members {
+		oldest, newest = max(oldest, v.Members[i].WireOldest), min(newest, v.Members[i].WireNewest)
+	}
+	return oldest, newest
 }
 
 // WithRole returns the voting members that carry the role, most senior first.

@@ -27,8 +27,9 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// MetaVersion is the first byte of memberlist's node metadata.
-const MetaVersion = 1
+// MetaVersion is the first byte of memberlist's node metadata: a form that no release changes.
+// Fields are added to the node's body.
+const MetaVersion = 2
 
 // rejoinFanout is how many addresses one round of re-joining tries: memberlist
 // dials them one after the other.
@@ -142,7 +143,7 @@ func (d *Discovery) NodeMeta(limit int) []byte {
 	meta := d.appendMeta(&d.self)
 	if len(meta) > limit {
 		// Roles are not needed to find a node: it sends them itself.
-		bare := gossip.Node{ID: d.self.ID, Name: d.self.Name, Addr: d.self.Addr}
+		bare := gossip.Node{ID: d.self.ID, Name: d.self.Name, Addr: d.self.Addr, WireOldest: d.self.WireOldest, WireNewest: d.self.WireNewest}
 		meta = d.appendMeta(&bare)
 	}
 	return meta
@@ -162,7 +163,7 @@ func ReadMeta(meta []byte, codeNode func(*gossip.Node, *wire.Coder)) (n gossip.N
 		return n, fmt.Errorf("gossip: metadata of version %d", version)
 	}
 	codeNode(&n, c)
-	return n, c.Done()
+	return n, c.Err()
 }
 
 // NotifyMsg implements memberlist.Delegate; this package sends no user messages.

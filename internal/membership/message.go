@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"errors"
-
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
 )
@@ -13,6 +11,7 @@ const (
 	addrBytesMax       = 255
 	roleBytesMax       = 64
 	rolesMax           = 32
+	nodeBytesMax       = 8 << 10
 	appVersionBytesMax = 64
 	contactMembersMax  = 16
 	contactPointsOnMsg = 128
@@ -86,7 +85,6 @@ var messages = wire.Messages[message]{
 		tagGoodbye: newMessage[goodbye], tagEcho: newMessage[echo], tagEchoed: newMessage[echoed],
 		tagKeyIDs: newMessage[keyIDs], tagSealed: newMessage[sealed],
 	},
-	Unknown: errors.New("gossip: message of an unknown tag"),
 }
 
 func newMessage[T any, P interface {
@@ -124,9 +122,13 @@ func (m *claimVote) codeFields(c *wire.Coder) {
 func (*goodbye) codeFields(*wire.Coder) {}
 
 func codeNode(n *gossip.Node, c *wire.Coder) {
-	wire.U64(c, &n.ID)
-	c.String("name", &n.Name, addrBytesMax)
-	c.String("addr", &n.Addr, addrBytesMax)
-	c.Strings("roles", &n.Roles, rolesMax, roleBytesMax)
-	c.String("app version", &n.AppVersion, appVersionBytesMax)
+	c.Body("node", nodeBytesMax, func(c *wire.Coder) {
+		wire.U64(c, &n.ID)
+		c.String("name", &n.Name, addrBytesMax)
+		c.String("addr", &n.Addr, addrBytesMax)
+		c.Strings("roles", &n.Roles, rolesMax, roleBytesMax)
+		c.String("app version", &n.AppVersion, appVersionBytesMax)
+		wire.Uvarint(c, &n.WireOldest)
+		wire.Uvarint(c, &n.WireNewest)
+	})
 }

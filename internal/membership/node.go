@@ -121,6 +121,7 @@ func newNode(cfg Config) *Node {
 		self: gossip.Node{
 			ID: self.ID, Name: self.Name, Addr: self.Addr,
 			Roles: slices.Compact(roles), AppVersion: cfg.AppVersion, Metadata: maps.Clone(cfg.Metadata),
+			WireOldest: self.Versions.Oldest, WireNewest: self.Versions.Newest,
 		},
 		clock: cfg.Clock, transport: cfg.Transport,
 		inbox: newInbox(cfg.Clock),

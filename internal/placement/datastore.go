@@ -189,5 +189,5 @@ func readRecord(key, value string) (protocol.Record, bool) {
 	if in.Left() > 0 {
 		r.Moves, r.Since = in.Byte(), gossip.Epoch(in.U64())
 	}
-	return r, in.Done() == nil
+	return r, in.Err() == nil
 }

@@ -22,7 +22,10 @@ func TestRecordsKeepTheirMoves(t *testing.T) {
 			t.Errorf("%+v became %+v, %v", want, got, ok)
 		}
 	}
-	for _, bad := range []string{short[:len(short)-1], long[:len(long)-1], long + "x", short + "x", ""} {
+	if got, ok := readRecord(shardKey(7), long+"fields of a later version"); !ok || got != moved {
+		t.Errorf("a record of a later version became %+v, %v", got, ok)
+	}
+	for _, bad := range []string{short[:len(short)-1], long[:len(long)-1], short + "x", ""} {
 		if got, ok := readRecord(shardKey(7), bad); ok {
 			t.Errorf("%q became %+v", bad, got)
 		}

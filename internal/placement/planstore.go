@@ -84,16 +84,16 @@ func planState(m ddata.LWWMap[string, string]) daemon.State {
 		switch {
 		case k == planEntry:
 			p := daemon.Plan{Rev: readRev(in), Workers: int(in.Uvarint()), Running: in.Byte() != 0}
-			if in.Done() == nil {
+			if in.Err() == nil {
 				s.Plan = p
 			}
 		case k == wishEntry:
-			if n := in.Uvarint(); in.Done() == nil && n <= protocol.ShardsMax {
+			if n := in.Uvarint(); in.Err() == nil && n <= protocol.ShardsMax {
 				s.Wish = int(n)
 			}
 		case len(k) == len(ackPrefix)+8 && k[:len(ackPrefix)] == ackPrefix:
 			node := wire.NewReader([]byte(k[len(ackPrefix):])).U64()
-			if a := (daemon.Ack{Rev: readRev(in), Since: gossip.Epoch(in.U64())}); in.Done() == nil {
+			if a := (daemon.Ack{Rev: readRev(in), Since: gossip.Epoch(in.U64())}); in.Err() == nil {
 				s.Acked[gossip.NodeID(node)] = a
 			}
 		}

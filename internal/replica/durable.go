@@ -266,7 +266,7 @@ func readMemory(meta *bbolt.Bucket) (m replication.Memory, err error) {
 		b, err := unsealed(string(name), b)
 		if r := wire.NewReader(b); err == nil {
 			read(r)
-			err = r.Done()
+			err = r.Err()
 		}
 		if err != nil {
 			return &damageError{noPage, fmt.Sprintf("entry %q: %v", name, err)}

@@ -157,7 +157,7 @@ func (a *acceptor) refuse(conn net.Conn, r *refusal) {
 	a.log.refusal("refused a node", conn.RemoteAddr().String(), r)
 	a.counters.HandshakeFailures[r.code].Add(1) // as above
 	if !authenticated(conn) {
-		r = r.brief()
+		r = r.brief(a.cfg.Versions)
 	}
 	_ = a.reply(conn, verdictRefused, r) // it is logged here in any case
 }
@@ -168,15 +168,15 @@ func (a *acceptor) receive(conn net.Conn) (*hello, *refusal, error) {
 	if err := secured(a.life.ctx, conn); err != nil {
 		return nil, nil, err
 	}
-	version, body, err := readPreluded(conn)
+	versions, body, err := readPreluded(conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	if version != wireVersion {
-		return nil, &refusal{code: FailVersion, reason: fmt.Sprintf("wire version is %d at %s, %d at the one who dials",
-			wireVersion, &a.credentials.self, version)}, nil
+	if _, some := a.cfg.Versions.Common(versions); !some {
+		return nil, &refusal{code: FailVersion, reason: fmt.Sprintf("wire versions are %v at %s, %v at the dialling node",
+			a.cfg.Versions, &a.credentials.self, versions)}, nil
 	}
-	h, err := decodeHello(body)
+	h, err := decodeHello(versions, body)
 	if err != nil {
 		return nil, nil, &malformedError{err}
 	}
@@ -200,7 +200,7 @@ func (a *acceptor) receive(conn net.Conn) (*hello, *refusal, error) {
 func (a *acceptor) reply(conn net.Conn, v verdict, r *refusal) error {
 	out := &answer{verdict: v}
 	if r != nil {
-		out.refusal = *r
+		out.Versions, out.refusal = a.cfg.Versions, *r
 	} else {
 		var err error
 		if out.identity, err = a.credentials.presentOn(conn, accepting); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 func secret(i int) []byte { return bytes.Repeat([]byte{byte(i)}, secretBytesMin) }
@@ -221,7 +223,7 @@ func TestAttackAStrangerAsksAPlainNode(t *testing.T) {
 		if _, err := conn.Write(hello); err != nil {
 			t.Fatal(err)
 		}
-		a, err := decodeAnswer(wireVersion, w.hung(conn)[preludeBytes:])
+		a, err := decodeAnswer(wire.OwnVersions(), w.hung(conn)[preludeBytes:])
 		if err != nil || a.verdict != verdictRefused {
 			t.Fatalf("%s: %+v, %v", name, a, err)
 		}
@@ -256,7 +258,7 @@ func TestAttackAMembersIDFromElsewhere(t *testing.T) {
 	if _, err := conn.Write(hello(2)); err != nil {
 		t.Fatal(err)
 	}
-	a, err := decodeAnswer(wireVersion, w.hung(conn)[preludeBytes:])
+	a, err := decodeAnswer(wire.OwnVersions(), w.hung(conn)[preludeBytes:])
 	if err != nil || a.verdict != verdictRefused || a.refusal.code != FailIdentity {
 		t.Errorf("answer %+v, %v", a, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // Bits flip on the way, under a TCP checksum that agrees: no handler receives a changed
@@ -129,14 +130,14 @@ func TestEveryFlippedBitOfAHandshakeIsFound(t *testing.T) {
 	for bit := range len(hello) * 8 {
 		b := append([]byte(nil), hello...)
 		b[bit/8] ^= 1 << (bit % 8)
-		if h, err := decodeHello(b); err == nil {
+		if h, err := decodeHello(wire.OwnVersions(), b); err == nil {
 			t.Errorf("hello, bit %d: %+v", bit, h)
 		}
 	}
 	for bit := range len(answer) * 8 {
 		b := append([]byte(nil), answer...)
 		b[bit/8] ^= 1 << (bit % 8)
-		if a, err := decodeAnswer(wireVersion, b); err == nil && a.verdict != verdictRefused {
+		if a, err := decodeAnswer(wire.OwnVersions(), b); err == nil && a.verdict != verdictRefused {
 			t.Errorf("answer, bit %d: %+v", bit, a)
 		}
 	}

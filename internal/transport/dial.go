@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // errOwnAddress: the dialled address is the one at which this node listens.
@@ -92,13 +93,17 @@ func (d *dialler) greet(ctx context.Context, conn net.Conn, addr string, p purpo
 		return Peer{}, fmt.Errorf("transport: handshake with %s: %w", addr, err)
 	}
 	if a.verdict == verdictRefused {
-		return Peer{}, d.refused(addr, &a.refusal)
+		return Peer{}, d.refused(addr, a.Versions, &a.refusal)
+	}
+	if _, some := d.cfg.Versions.Common(a.Versions); !some { // it must have refused
+		return Peer{}, d.refused(addr, a.Versions, &refusal{code: FailVersion, reason: fmt.Sprintf("wire versions are %v at %s, %v there",
+			d.cfg.Versions, &d.credentials.self, a.Versions)})
 	}
 	if r := incompatible(&d.credentials.self, &a.identity); r != nil {
-		return Peer{}, d.refused(addr, r)
+		return Peer{}, d.refused(addr, a.Versions, r)
 	}
 	if r := d.credentials.identify(conn, &a.identity, accepting); r != nil {
-		return Peer{}, d.refused(addr, r)
+		return Peer{}, d.refused(addr, a.Versions, r)
 	}
 	if want != 0 && a.ID != want {
 		return Peer{}, &otherNodeError{peer: a.Peer}
@@ -107,9 +112,9 @@ func (d *dialler) greet(ctx context.Context, conn net.Conn, addr string, p purpo
 }
 
 // refused logs a refusal and returns it as an error.
-func (d *dialler) refused(addr string, r *refusal) error {
+func (d *dialler) refused(addr string, there wire.Versions, r *refusal) error {
 	d.log.refusal("refused by a node", addr, r)
-	return &RefusedError{Addr: addr, Code: r.code, Reason: r.reason}
+	return &RefusedError{Addr: addr, Code: r.code, Reason: r.reason, Here: d.cfg.Versions, There: there}
 }
 
 // exchange sends the hello and reads the answer.
@@ -128,11 +133,11 @@ func (d *dialler) exchange(ctx context.Context, conn net.Conn, p purpose, want g
 	if _, err := conn.Write(appendHello(nil, h)); err != nil {
 		return nil, err
 	}
-	version, body, err := readPreluded(conn)
+	versions, body, err := readPreluded(conn)
 	if err != nil {
 		return nil, err
 	}
-	return decodeAnswer(version, body)
+	return decodeAnswer(versions, body)
 }
 
 // noteTLS logs a dial that failed because of certificates or secrets; events report the

@@ -74,7 +74,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	e.life.initLifetime()
 	e.events.life = &e.life
 	e.credentials.self = identity{
-		Peer:     Peer{ID: cfg.ID, Name: cfg.Name, Addr: addr},
+		Peer:     Peer{ID: cfg.ID, Name: cfg.Name, Addr: addr, Versions: cfg.Versions},
 		cluster:  cfg.Cluster,
 		settings: cfg.Settings,
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -52,7 +54,7 @@ func quickHandshake(c *Config) { c.HandshakeTimeout = 100 * time.Millisecond }
 
 // validHello returns the bytes of a good hello, changed by f.
 func validHello(f func(*hello)) []byte {
-	h := &hello{identity: identity{Peer: Peer{ID: 9, Name: "nine", Addr: "192.0.2.1:9"}, cluster: "test",
+	h := &hello{identity: identity{Peer: Peer{ID: 9, Name: "nine", Addr: "192.0.2.1:9", Versions: wire.OwnVersions()}, cluster: "test",
 		settings: map[string]string{"lease": "1s"}}, number: 1}
 	if f != nil {
 		f(h)
@@ -77,10 +79,10 @@ func TestGarbageCostsACountedClosedConnection(t *testing.T) {
 		"nothing, then hang up":      {nil, true, FailHungUp},
 		"half a prelude":             {[]byte(magic + "\x00"), false, FailTimeout},
 		"half a prelude, hang up":    {[]byte(magic + "\x00"), true, FailHungUp},
-		"huge length":                {[]byte(magic + "\x00\x01\xff\xff\xff\xff"), false, FailOversize},
-		"huge length of a version 9": {[]byte(magic + "\x00\x09\xff\xff\xff\xff"), false, FailOversize},
-		"an empty hello":             {appendPrelude(nil, 0), false, FailMalformed},
-		"a hello of zeroes":          {append(appendPrelude(nil, 100), make([]byte, 100)...), false, FailMalformed},
+		"huge length":                {[]byte(magic + "\x00\x01\x00\x01\xff\xff\xff\xff"), false, FailOversize},
+		"huge length of a version 9": {[]byte(magic + "\x00\x09\x00\x09\xff\xff\xff\xff"), false, FailOversize},
+		"an empty hello":             {appendPrelude(nil, wire.OwnVersions(), 0), false, FailMalformed},
+		"a hello of zeroes":          {append(appendPrelude(nil, wire.OwnVersions(), 100), make([]byte, 100)...), false, FailMalformed},
 		"half a hello":               {validHello(nil)[:20], false, FailTimeout},
 		"half a hello, hang up":      {validHello(nil)[:20], true, FailHungUp},
 		"nobody's hello":             {validHello(func(h *hello) { h.ID = 0 }), false, FailMalformed},
@@ -130,7 +132,7 @@ func TestWireVersionRefusalNamesBothVersions(t *testing.T) {
 		b := w.start(2)
 		conn := w.stranger(b)
 		h := validHello(nil)
-		h[len(magic)+1] = 9
+		h[len(magic)+1], h[len(magic)+3] = 98, 99
 		if _, err := conn.Write(h); err != nil {
 			w.Fatal(err)
 		}
@@ -138,30 +140,86 @@ func TestWireVersionRefusalNamesBothVersions(t *testing.T) {
 		if len(sent) < preludeBytes {
 			w.Fatalf("answer %q", sent)
 		}
-		version, n, err := decodePrelude(sent[:preludeBytes])
-		if err != nil || version != wireVersion || n != len(sent)-preludeBytes {
-			w.Fatalf("prelude: %d, %d, %v", version, n, err)
+		versions, n, err := decodePrelude(sent[:preludeBytes])
+		if err != nil || versions != wire.OwnVersions() || n != len(sent)-preludeBytes {
+			w.Fatalf("prelude: %v, %d, %v", versions, n, err)
 		}
-		a, err := decodeAnswer(version, sent[preludeBytes:])
+		a, err := decodeAnswer(versions, sent[preludeBytes:])
 		if err != nil || a.verdict != verdictRefused || a.refusal.code != FailVersion {
 			w.Fatalf("answer %+v, %v", a, err)
 		}
-		if want := fmt.Sprintf("wire version is %d there", wireVersion); !strings.HasPrefix(a.refusal.reason, want) {
+		if want := fmt.Sprintf("wire versions are %v there", wire.OwnVersions()); !strings.HasPrefix(a.refusal.reason, want) {
 			w.Errorf("reason %q, want %q", a.refusal.reason, want)
 		}
 		w.poll("counted", func() bool { return b.Counters().HandshakeFailures[FailVersion].Load() == 1 })
 	})
 }
 
-// A refusal of any version can be read; anything else of another version cannot.
-func TestAnswersOfOtherVersions(t *testing.T) {
-	body := appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{code: FailVersion, reason: "no"}})[preludeBytes:]
-	if a, err := decodeAnswer(9, body); err != nil || a.refusal.reason != "no" {
-		t.Errorf("%+v, %v", a, err)
+// Nodes whose ranges of wire versions overlap are peers; others are rejected, with both ranges
+// on both sides.
+func TestNodesWithoutACommonWireVersionAreRefused(t *testing.T) {
+	versions := func(oldest, newest uint16) func(*Config) {
+		return func(c *Config) { c.Versions = wire.Versions{Oldest: oldest, Newest: newest} }
 	}
-	body = appendAnswer(nil, &answer{verdict: verdictWelcome, identity: identity{Peer: Peer{ID: 1}}})[preludeBytes:]
-	if _, err := decodeAnswer(9, body); err == nil {
-		t.Error("a welcome of version 9 was understood")
+	everywhere(t, func(w *world) {
+		b := w.start(2, versions(3, 4))
+		for i, c := range []struct {
+			oldest, newest uint16
+			fits           bool
+		}{{3, 3, true}, {4, 9, true}, {3, 4, true}, {5, 9, false}, {1, 2, false}} {
+			a := w.start(gossip.NodeID(10+i), versions(c.oldest, c.newest))
+			peer, err := a.Probe(w.ctx(), b.Self().Addr)
+			if c.fits {
+				if err != nil || peer.Versions != b.Self().Versions {
+					w.Errorf("%v meets %v: %v, %v", a.Self().Versions, b.Self().Versions, peer, err)
+				}
+				continue
+			}
+			var refused *RefusedError
+			if !errors.As(err, &refused) || refused.Code != FailVersion || refused.Here != a.Self().Versions || refused.There != b.Self().Versions {
+				w.Errorf("%v meets %v: %v", a.Self().Versions, b.Self().Versions, err)
+			}
+		}
+	})
+}
+
+// A setting that only the later of two versions has does not separate nodes; one that both
+// have does.
+func TestSettingsOfAnotherVersion(t *testing.T) {
+	node := func(newest uint16, settings map[string]string) *identity {
+		return &identity{Peer: Peer{Versions: wire.Versions{Oldest: 3, Newest: newest}}, settings: settings}
+	}
+	old, later := node(3, map[string]string{"Ping": "1s"}), node(4, map[string]string{"Ping": "1s", "Zones": "2"})
+	same, other := node(3, map[string]string{"Ping": "1s", "Zones": "2"}), node(4, map[string]string{"Ping": "2s", "Zones": "2"})
+	if incompatible(old, later) != nil || incompatible(later, old) != nil {
+		t.Error("a setting that only the later version has separates nodes")
+	}
+	if incompatible(old, same) == nil || incompatible(old, other) == nil || incompatible(other, old) == nil {
+		t.Error("settings that differ are accepted")
+	}
+}
+
+// A hello and an answer of a later version are read without the fields that it has added, and
+// its refusal is read too.
+func TestHandshakesOfLaterVersions(t *testing.T) {
+	later := wire.Versions{Oldest: wire.Newest, Newest: wire.Newest + 1}
+	id := identity{Peer: Peer{ID: 1, Name: "a", Versions: later}}
+	extend := func(b []byte, sumBytes int) []byte { // with an unknown field
+		body := b[preludeBytes : len(b)-sumBytes]
+		return append(body[:len(body):len(body)], "a field of a later version"...)
+	}
+	sent := &hello{identity: id, purpose: purposeProbe, number: 7}
+	h, err := decodeHello(later, appendSum(extend(appendHello(nil, sent), sumBytes)))
+	if err != nil || h.number != 7 || h.Versions != later {
+		t.Errorf("hello %+v, %v", h, err)
+	}
+	a, err := decodeAnswer(later, appendSum(extend(appendAnswer(nil, &answer{verdict: verdictWelcome, identity: id}), sumBytes)))
+	if err != nil || a.ID != 1 || a.Versions != later {
+		t.Errorf("answer %+v, %v", a, err)
+	}
+	refused := appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{code: FailVersion, reason: "no"}})
+	if a, err := decodeAnswer(later, extend(refused, 0)); err != nil || a.refusal.reason != "no" {
+		t.Errorf("refusal %+v, %v", a, err)
 	}
 }
 
@@ -338,7 +396,7 @@ func TestEveryRefusalIsCountedAndLogged(t *testing.T) {
 				if len(sent) < preludeBytes {
 					w.Fatalf("answer %q", sent)
 				}
-				a, err := decodeAnswer(wireVersion, sent[preludeBytes:])
+				a, err := decodeAnswer(wire.OwnVersions(), sent[preludeBytes:])
 				if err != nil || a.verdict != verdictRefused || a.refusal.code != c.code {
 					w.Fatalf("answer %+v, %v", a, err)
 				}
@@ -390,14 +448,14 @@ func FuzzHello(f *testing.F) {
 }
 
 func checkHello(t *testing.T, body []byte) {
-	h, err := decodeHello(body)
+	h, err := decodeHello(wire.OwnVersions(), body)
 	if err != nil {
 		return
 	}
 	again := appendHello(nil, h)
 	if !bytes.Equal(again[preludeBytes:], body) {
 		// A number may be written in more bytes than it needs; its meaning must stay.
-		h2, err := decodeHello(again[preludeBytes:])
+		h2, err := decodeHello(wire.OwnVersions(), again[preludeBytes:])
 		if err != nil || h2.Peer != h.Peer || h2.number != h.number || len(h2.settings) != len(h.settings) {
 			t.Fatalf("%x came back as %x", body, again)
 		}
@@ -408,15 +466,15 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(uint16(1), appendAnswer(nil, &answer{verdict: verdictWelcome, identity: identity{Peer: Peer{ID: 1}}})[preludeBytes:])
 	f.Add(uint16(2), appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{code: FailCluster, reason: "why"}})[preludeBytes:])
 	f.Fuzz(func(t *testing.T, version uint16, body []byte) {
-		a, err := decodeAnswer(int(version), body)
-		if err == nil && a.verdict != verdictRefused && (version != wireVersion || a.ID == 0) {
+		a, err := decodeAnswer(wire.Versions{Oldest: version, Newest: version}, body)
+		if err == nil && a.verdict != verdictRefused && a.ID == 0 {
 			t.Fatalf("took %+v of version %d", a, version)
 		}
 	})
 }
 
 func FuzzPrelude(f *testing.F) {
-	f.Add(appendPrelude(nil, 5))
+	f.Add(appendPrelude(nil, wire.OwnVersions(), 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, n, err := decodePrelude(b); err == nil && n > helloBytesMax {
 			t.Fatalf("%d bytes are allowed", n)

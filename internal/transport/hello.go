@@ -13,30 +13,12 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// wireVersion must be raised with every change, in any package, of the data that nodes
-// exchange, if nodes of the former and the new version could misinterpret each other.
-// Nodes of different versions refuse each other, and both log the reason. docs/HACKING.md
-// has the complete rule.
-//
-//	1  the first
-//	2  views carry departures, and nodes carry metadata; frames of replicators carry the
-//	   sweep of forgotten deletions, of keys and of entries; reads compare large values in
-//	   parts; a coordinator may retarget a move, and a worker that must not run has an error
-//	   of its own; nodes decline to coordinate a type, and nodes that do not run it are
-//	   passed over when all decline; a census lists where states were sent; hosts of a
-//	   daemon report by which view they are members; a hello carries the process and the
-//	   number of its incarnation; frames, hellos and answers have checksums; views carry the
-//	   origin of files; members compare ids of their SecretKeys; settings of types carry the
-//	   shapes of their messages; raw streams have checksums; pings give joining members the
-//	   secret of the cluster; states travel to a shard's next home, and to standbys, in
-//	   numbered chunks, to a next home with the term in which the shard stopped; requests may
-//	   carry headers
-const wireVersion = 2
-
-// preludeBytes is the fixed start of a hello and of an answer: magic, version and
-// the length of what follows. It has the same form in all versions, and so has the answer
-// that refuses: two nodes of any versions can exchange the reason.
-const preludeBytes = len(magic) + 2 + 4
+// preludeBytes is the fixed start of a hello and of an answer: magic, the oldest and the newest
+// wire version of its sender, and the length of what follows. It has the same form in all
+// versions, and so has the answer that refuses: two nodes of any versions can exchange the
+// reason. Hello and answer have the form of the oldest version, with fields added at their end,
+// since the dialler sends its hello before it has learned the versions of the acceptor.
+const preludeBytes = len(magic) + 2 + 2 + 4
 
 // purpose is the use of a connection: a class, or one of these.
 type purpose uint8
@@ -85,30 +67,33 @@ const (
 // answer is the acceptor's reply.
 type answer struct {
 	verdict  verdict
-	identity         // unless refused
+	identity         // if refused, its Versions only
 	refusal  refusal // if refused
 }
 
 // appendPrelude appends the prelude for a body of n bytes.
-func appendPrelude(b []byte, n int) []byte {
+func appendPrelude(b []byte, v wire.Versions, n int) []byte {
 	b = append(b, magic...)
-	b = binary.BigEndian.AppendUint16(b, wireVersion)
+	b = binary.BigEndian.AppendUint16(b, v.Oldest)
+	b = binary.BigEndian.AppendUint16(b, v.Newest)
 	return binary.BigEndian.AppendUint32(b, uint32(n))
 }
 
-// decodePrelude returns the version and the declared length of the body.
-func decodePrelude(b []byte) (version int, bodyBytes int, err error) {
+// decodePrelude returns the sender's versions and the declared length of the body.
+func decodePrelude(b []byte) (v wire.Versions, bodyBytes int, err error) {
 	if len(b) != preludeBytes || string(b[:len(magic)]) != magic {
-		return 0, 0, errNotOurs
+		return v, 0, errNotOurs
 	}
-	version = int(binary.BigEndian.Uint16(b[len(magic):]))
-	n := binary.BigEndian.Uint32(b[len(magic)+2:])
+	b = b[len(magic):]
+	v = wire.Versions{Oldest: binary.BigEndian.Uint16(b), Newest: binary.BigEndian.Uint16(b[2:])}
+	n := binary.BigEndian.Uint32(b[4:])
 	if n > helloBytesMax {
-		return version, 0, &wire.LimitError{Field: "hello", Declared: uint64(n), Max: helloBytesMax}
+		return v, 0, &wire.LimitError{Field: "hello", Declared: uint64(n), Max: helloBytesMax}
 	}
-	return version, int(n), nil
+	return v, int(n), nil
 }
 
+// codeFields codes an identity without its versions, which stand in the prelude.
 func (id *identity) codeFields(c *wire.Coder) {
 	c.String("cluster", &id.cluster, nameBytesMax)
 	wire.U64(c, &id.ID)
@@ -169,7 +154,7 @@ func decodeSummed(body []byte, fields func(*wire.Coder)) error {
 	summed, sum := body[:len(body)-sumBytes], body[len(body)-sumBytes:]
 	c := wire.NewDecoder(summed)
 	fields(c)
-	if err := c.Done(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	if binary.BigEndian.Uint64(sum) != xxh3.Hash(summed) {
@@ -183,12 +168,13 @@ func appendHello(b []byte, h *hello) []byte {
 	c := wire.NewEncoder(nil)
 	h.codeFields(c)
 	body := appendSum(c.Encoded())
-	return append(appendPrelude(b, len(body)), body...)
+	return append(appendPrelude(b, h.Versions, len(body)), body...)
 }
 
-// decodeHello decodes the body of a hello, which the hello keeps.
-func decodeHello(body []byte) (*hello, error) {
+// decodeHello decodes the body of a hello, which the hello keeps, from a node with versions v.
+func decodeHello(v wire.Versions, body []byte) (*hello, error) {
 	h := &hello{}
+	h.Versions = v
 	return h, decodeSummed(body, h.codeFields)
 }
 
@@ -200,42 +186,40 @@ func appendAnswer(b []byte, a *answer) []byte {
 	if a.verdict != verdictRefused {
 		body = appendSum(body)
 	}
-	return append(appendPrelude(b, len(body)), body...)
+	return append(appendPrelude(b, a.Versions, len(body)), body...)
 }
 
-// decodeAnswer decodes the body of an answer, which the answer keeps. If the version is not
-// ours, it decodes only a refusal.
-func decodeAnswer(version int, body []byte) (*answer, error) {
+// decodeAnswer decodes the body of an answer, which the answer keeps, from a node with
+// versions v.
+func decodeAnswer(v wire.Versions, body []byte) (*answer, error) {
 	a := &answer{}
+	a.Versions = v
 	if len(body) > 0 && verdict(body[0]) == verdictRefused {
 		c := wire.NewDecoder(body)
 		a.codeFields(c)
-		return a, c.Done()
-	}
-	if version != wireVersion {
-		return a, fmt.Errorf("transport: wire version %d there, %d here", version, wireVersion)
+		return a, c.Err()
 	}
 	return a, decodeSummed(body, a.codeFields)
 }
 
 // readPreluded reads a prelude and its body, and no further byte. A stranger is cut off
 // at the first wrong byte.
-func readPreluded(conn net.Conn) (version int, body []byte, err error) {
+func readPreluded(conn net.Conn) (v wire.Versions, body []byte, err error) {
 	var prelude [preludeBytes]byte
 	if _, err := io.ReadFull(conn, prelude[:len(magic)]); err != nil {
-		return 0, nil, err
+		return v, nil, err
 	}
 	if string(prelude[:len(magic)]) != magic {
-		return 0, nil, errNotOurs
+		return v, nil, errNotOurs
 	}
 	if _, err := io.ReadFull(conn, prelude[len(magic):]); err != nil {
-		return 0, nil, err
+		return v, nil, err
 	}
-	version, n, err := decodePrelude(prelude[:])
+	v, n, err := decodePrelude(prelude[:])
 	if err != nil {
-		return version, nil, err
+		return v, nil, err
 	}
 	body = make([]byte, n) // at most helloBytesMax
 	_, err = io.ReadFull(conn, body)
-	return version, body, err
+	return v, body, err
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 func rsaKey(t *testing.T) *rsa.PrivateKey {
@@ -317,7 +318,7 @@ func TestOnlyTheKeyHolderIsThisNode(t *testing.T) {
 		if len(sent) < preludeBytes {
 			w.Fatalf("answer %q", sent)
 		}
-		if a, err := decodeAnswer(wireVersion, sent[preludeBytes:]); err != nil || a.refusal.code != FailIdentity {
+		if a, err := decodeAnswer(wire.OwnVersions(), sent[preludeBytes:]); err != nil || a.refusal.code != FailIdentity {
 			w.Errorf("answer %+v, %v", a, err)
 		}
 		if n := b.Counters().HandshakeFailures[FailIdentity].Load(); n != 1 {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"syscall"
 
 	"github.com/peerage-go/peerage/internal/wire"
@@ -34,7 +33,7 @@ const (
 	FailTLS
 	// FailBusy: too many connections, or too many handshakes in flight.
 	FailBusy
-	// FailVersion: another wire version.
+	// FailVersion: no wire version in common.
 	FailVersion
 	// FailCluster: another cluster name.
 	FailCluster
@@ -68,6 +67,8 @@ type RefusedError struct {
 	Addr   string
 	Code   Failure
 	Reason string
+	// Here and There are the wire versions of this node and of the refusing node.
+	Here, There wire.Versions
 }
 
 func (e *RefusedError) Error() string {
@@ -83,11 +84,13 @@ type refusal struct {
 }
 
 // incompatible compares two nodes' descriptions and returns why they cannot be peers, or
-// nil. The text suits both sides: each value has the name of its node.
+// nil. A node sends all settings that its version has, so a setting may be absent only on a
+// node with other versions. The text suits both sides: each value has the name of its node.
 func incompatible(here, there *identity) *refusal {
 	if here.cluster != there.cluster {
 		return &refusal{code: FailCluster, reason: fmt.Sprintf("cluster name is %q at %s, %q at %s", here.cluster, here, there.cluster, there)}
 	}
+	alike := here.Versions.Newest == there.Versions.Newest
 	names := make([]string, 0, len(here.settings)+len(there.settings))
 	for name := range here.settings {
 		names = append(names, name)
@@ -99,6 +102,9 @@ func incompatible(here, there *identity) *refusal {
 	for _, name := range slices.Compact(names) {
 		a, inA := here.settings[name]
 		b, inB := there.settings[name]
+		if inA != inB && !alike {
+			continue // a setting that only the later version has
+		}
 		if a != b || inA != inB {
 			return &refusal{code: FailSetting, setting: name, reason: fmt.Sprintf("setting %s is %s at %s, %s at %s",
 				name, quoteOrUnset(a, inA), here, quoteOrUnset(b, inB), there)}
@@ -164,12 +170,12 @@ func classify(err error) Failure {
 // brief returns the part of a refusal that is sent to a stranger. In the clear any host
 // can ask, and a complete reason names the cluster, its settings and its nodes. The log
 // of the refusing node has all of it.
-func (r *refusal) brief() *refusal {
+func (r *refusal) brief(own wire.Versions) *refusal {
 	const see = "; see the log of the node that refuses"
 	text := "refused" + see
 	switch r.code {
 	case FailVersion:
-		text = "wire version is " + strconv.Itoa(wireVersion) + " there" + see
+		text = "wire versions are " + own.String() + " there" + see
 	case FailCluster:
 		text = "another cluster" + see
 	case FailSetting:

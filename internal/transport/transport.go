@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // Class separates the traffic between two nodes onto connections of its own, so that a large
@@ -78,6 +79,8 @@ type Peer struct {
 	ID   gossip.NodeID
 	Name string
 	Addr string
+	// Versions are the wire versions that it speaks, zero until a handshake with it.
+	Versions wire.Versions
 }
 
 // Errors of Send. Each means that the frame was not queued.
@@ -291,6 +294,8 @@ type Config struct {
 	// them, names of 64 and values of 256 bytes). A node that differs is refused with a
 	// reason that names the setting and both values.
 	Settings map[string]string
+	// Versions are the wire versions that this node speaks. Default: those of this build.
+	Versions wire.Versions
 
 	// Control, Message, Bulk and Data bound the classes. Defaults: frames of 1, 4, 8
 	// and 1 MiB; queues of 4, 16, 32 and 4 MiB per peer.
@@ -379,6 +384,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Incarnation == 0 {
 		c.Incarnation = 1
+	}
+	if c.Versions == (wire.Versions{}) {
+		c.Versions = wire.OwnVersions()
 	}
 	orDefault(&c.DialTimeout, time.Second)
 	orDefault(&c.HandshakeTimeout, 2*time.Second)

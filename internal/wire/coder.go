@@ -26,6 +26,8 @@ type Coder struct {
 	in      Reader
 	out     []byte
 	writing bool
+	// version is the wire version of the frame, Newest if it is 0.
+	version uint16
 }
 
 // NewEncoder returns a Coder that appends to b. Encoded returns the result.
@@ -45,9 +47,6 @@ func (c *Coder) Left() int { return c.in.Left() }
 
 // Err returns the first error of reading.
 func (c *Coder) Err() error { return c.in.err }
-
-// Done returns the first error of reading, or ErrTrailing if bytes are left.
-func (c *Coder) Done() error { return c.in.Done() }
 
 // Fail records err as the frame's error unless an earlier one stands. It has no effect while
 // the Coder writes: a receiver rejects the message.
@@ -278,28 +277,52 @@ func (c *Coder) readCount(field string, most, elemBytes int) int {
 	return n
 }
 
-// Body codes fields behind their length in bytes, at most most. Versions of a message may
-// differ in how many fields they have there: Body skips the bytes that fields left unread,
-// and fields that were added to a message stand behind a call of More.
-//
-//	c.Body("order", orderBytesMax, func(c *wire.Coder) {
-//		wire.Uvarint(c, &m.Term)
-//		if c.More() { // without it, Role stays empty
-//			c.String("role", &m.Role, roleBytesMax)
-//		}
-//	})
+// Body codes fields behind their length in bytes, at most most. It makes a structure inside a
+// message extensible: fields that later versions add at the end of the body are skipped.
 func (c *Coder) Body(field string, most int, fields func(*Coder)) {
 	if c.writing {
-		body := Coder{writing: true}
-		fields(&body)
-		c.out = AppendBytes(c.out, body.out)
+		at := len(c.out)
+		c.out = append(c.out, 0) // the length, if it is below 128
+		fields(c)
+		c.insertLength(at)
 		return
 	}
-	body := Coder{in: Reader{buf: c.in.Bytes(field, most), err: c.in.err}}
-	if fields(&body); body.in.err != nil {
-		c.Fail(body.in.err)
+	body := c.in.Bytes(field, most)
+	behind := c.in.buf
+	if c.in.err != nil {
+		return
+	}
+	c.in.buf = body
+	if fields(c); c.in.err == nil {
+		c.in.buf = behind
 	}
 }
 
-// More reports whether a field of a body follows: always while the Coder writes.
-func (c *Coder) More() bool { return c.writing || c.in.Left() > 0 }
+// insertLength sets the length of the body that begins behind the byte at at.
+func (c *Coder) insertLength(at int) {
+	n := uint64(len(c.out) - at - 1)
+	if n < 0x80 {
+		c.out[at] = byte(n)
+		return
+	}
+	length := AppendUvarint(make([]byte, 0, 10), n)
+	c.out = slices.Replace(c.out, at, at+1, length...)
+}
+
+// Added reports whether the frame has the fields that a version has added at the end of a
+// message or of a Body. While the Coder writes, it has those of all versions up to the
+// Coder's. A frame of an older version lacks the fields: they keep their zero values, which
+// must mean what the older version means. All fields of one version stand behind one call,
+// and versions in their order.
+//
+//	wire.Uvarint(c, &m.Term)
+//	if c.Added(4) { // version 3 has no role: ""
+//		c.String("role", &m.Role, roleBytesMax)
+//	}
+func (c *Coder) Added(version uint16) bool {
+	newest := c.version
+	if newest == 0 {
+		newest = Newest
+	}
+	return version <= newest && (c.writing || c.in.Left() > 0)
+}

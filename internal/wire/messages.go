@@ -1,6 +1,9 @@
 package wire
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // coders keeps idle Coders: Code takes a pointer through an interface, so each Coder would
 // be an allocation.
@@ -16,15 +19,19 @@ type Messages[M any] struct {
 	// New has a function for each kind that returns a blank message; nil for numbers that are
 	// no kinds.
 	New []func() M
-	// Unknown is the error for a frame of another kind; a LimitError if nil.
-	Unknown error
+	// Version is the wire version that Append and Decode have, for tests: Newest if it is 0.
+	Version uint16
 }
+
+// ErrUnknownKind means that a frame is of a kind that this version does not have. A node of a
+// later version has sent it: the receiver counts and ignores it.
+var ErrUnknownKind = errors.New("wire: message of an unknown kind")
 
 // Append appends the frame of m to b. It never fails: Decode rejects a message beyond its
 // bounds.
 func (s *Messages[M]) Append(b []byte, m M) []byte {
 	c := coders.Get().(*Coder)
-	*c = Coder{out: append(b, s.Kind(m)), writing: true}
+	*c = Coder{out: append(b, s.Kind(m)), writing: true, version: s.Version}
 	s.Code(m, c)
 	b = c.out
 	c.recycle()
@@ -37,26 +44,23 @@ func (c *Coder) recycle() {
 	coders.Put(c)
 }
 
-// Decode reads one frame. It fails on an unknown kind and on trailing bytes.
+// Decode reads one frame. It fails with ErrUnknownKind on an unknown kind. It skips bytes
+// behind the last field: fields of later versions.
 func (s *Messages[M]) Decode(frame []byte) (M, error) {
 	c := coders.Get().(*Coder)
 	defer c.recycle()
-	*c = Coder{in: Reader{buf: frame}}
+	*c = Coder{in: Reader{buf: frame}, version: s.Version}
 	var none M
 	kind := c.in.Byte()
 	switch {
 	case c.in.err != nil:
 		return none, c.in.err
-	case s.Has(kind):
-	case s.Unknown != nil:
-		return none, s.Unknown
-	default:
-		return none, &LimitError{Field: "message kind", Declared: uint64(kind), Max: uint64(len(s.New)) - 1}
+	case !s.Has(kind):
+		return none, ErrUnknownKind
 	}
 	m := s.New[kind]()
-	s.Code(m, c)
-	if err := c.Done(); err != nil {
-		return none, err
+	if s.Code(m, c); c.in.err != nil {
+		return none, c.in.err
 	}
 	return m, nil
 }

@@ -16,9 +16,6 @@ import (
 // ErrTruncated means that a frame ended inside a field.
 var ErrTruncated = errors.New("wire: truncated")
 
-// ErrTrailing means that bytes were left behind the last field.
-var ErrTrailing = errors.New("wire: trailing bytes")
-
 // ErrUnsorted means that the keys of a map are not in order, or that one occurs twice.
 var ErrUnsorted = errors.New("wire: unsorted map")
 
@@ -58,8 +55,8 @@ func AppendBytes(b []byte, p []byte) []byte {
 }
 
 // Reader reads the fields of one frame. The first error sticks: every later
-// read returns a zero value, so a decoder reads all its fields and asks once, at
-// the end. A Reader never panics and never allocates more than the frame holds.
+// read returns a zero value, so a decoder reads all its fields and asks for Err once, at
+// the end. Bytes behind the last field are fields of later versions. A Reader never panics and never allocates more than the frame holds.
 // The zero Reader reads an empty frame.
 type Reader struct {
 	buf []byte
@@ -74,14 +71,6 @@ func (r *Reader) Err() error { return r.err }
 
 // Left returns the number of unread bytes.
 func (r *Reader) Left() int { return len(r.buf) }
-
-// Done returns the first error, or ErrTrailing if bytes are left.
-func (r *Reader) Done() error {
-	if r.err == nil && len(r.buf) > 0 {
-		r.err = ErrTrailing
-	}
-	return r.err
-}
 
 // Fail records err as the frame's error unless an earlier one stands.
 func (r *Reader) Fail(err error) {

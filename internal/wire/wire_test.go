@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -32,7 +31,7 @@ func TestFieldsSurviveTheTrip(t *testing.T) {
 		if got := r.Bytes("p", 1<<20); string(got) != string(p) {
 			t.Fatalf("bytes %x came back as %x", p, got)
 		}
-		if err := r.Done(); err != nil {
+		if err := r.Err(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -53,14 +52,6 @@ func TestDeclaredLengthsAreCheckedFirst(t *testing.T) {
 		if r.Left() != 0 {
 			t.Errorf("%s: %d bytes can still be read behind an error", name, r.Left())
 		}
-	}
-}
-
-func TestTrailingBytesAreAnError(t *testing.T) {
-	r := NewReader([]byte{1, 2})
-	r.Byte()
-	if err := r.Done(); !errors.Is(err, ErrTrailing) {
-		t.Errorf("Done = %v, want ErrTrailing", err)
 	}
 }
 

@@ -51,7 +51,7 @@ func DecodeChunk(frame []byte) (Chunk, error) {
 	for i := 0; i < n && r.Err() == nil; i++ {
 		c.States = append(c.States, State{ID: r.String("id", idBytesMax), Data: append([]byte{}, r.Bytes("state", len(frame))...)})
 	}
-	if err := r.Done(); err != nil {
+	if err := r.Err(); err != nil {
 		return Chunk{}, err
 	}
 	return c, nil
@@ -72,7 +72,7 @@ func AppendAck(b []byte, a Ack) []byte {
 func DecodeAck(frame []byte) (Ack, error) {
 	r := wire.NewReader(frame)
 	a := Ack{Allocation: readAllocation(r), Attempt: r.Uvarint(), Next: r.Uvarint(), Complete: r.Bool(), Restart: r.Bool()}
-	return a, r.Done()
+	return a, r.Err()
 }
 
 func appendAllocation(b []byte, a Allocation) []byte {

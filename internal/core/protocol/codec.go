@@ -143,14 +143,19 @@ func (e *EntityState) codeFields(c *wire.Coder) {
 	wire.Uvarint(c, &e.StateBytes)
 }
 
+// settingsBytesMax bounds the settings of a type, with the fields of later versions.
+const settingsBytesMax = 1 << 10
+
 func (s *Settings) codeFields(c *wire.Coder) {
-	wire.Uvarint(c, &s.Shards)
-	c.String("role", &s.Role, TypeBytesMax)
-	wire.Uvarint(c, &s.Capacity)
-	wire.U64(c, &s.ShardOf)
-	c.String("keeps", &s.Keeps, keepsBytesMax)
-	wire.U64(c, &s.Messages.Requests)
-	wire.U64(c, &s.Messages.Responses)
+	c.Body("settings", settingsBytesMax, func(c *wire.Coder) {
+		wire.Uvarint(c, &s.Shards)
+		c.String("role", &s.Role, TypeBytesMax)
+		wire.Uvarint(c, &s.Capacity)
+		wire.U64(c, &s.ShardOf)
+		c.String("keeps", &s.Keeps, keepsBytesMax)
+		wire.U64(c, &s.Messages.Requests)
+		wire.U64(c, &s.Messages.Responses)
+	})
 }
 
 func codeShard(s *ShardID, c *wire.Coder) { wire.Bounded(c, "shard", s, ShardsMax-1) }

@@ -215,14 +215,14 @@ func Light(frame []byte) bool {
 func Decode(frame []byte) (Message, error) {
 	r := wire.NewReader(frame)
 	m := decodeMessage(r)
-	if err := r.Done(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
 func decodeMessage(r *wire.Reader) Message {
-	switch tag := r.Byte(); tag {
+	switch r.Byte() {
 	case tagDeltas:
 		return readDeltas(r)
 	case tagAck:
@@ -285,7 +285,7 @@ func decodeMessage(r *wire.Reader) Message {
 	case tagStampAnswer:
 		return &StampAnswer{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Wall: r.Uvarint(), Newest: readNewest(r)}
 	default:
-		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagStampAnswer)})
+		r.Fail(wire.ErrUnknownKind)
 		return nil
 	}
 }

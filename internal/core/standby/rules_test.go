@@ -187,7 +187,7 @@ func TestFramesAreBounded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Decode(append([]byte{250}, Append(nil, Collect{})[1:]...)); !errors.Is(err, errKind) {
+	if _, err := Decode(append([]byte{250}, Append(nil, Collect{})[1:]...)); !errors.Is(err, wire.ErrUnknownKind) {
 		t.Errorf("an unknown kind: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package standby
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -29,8 +28,6 @@ const (
 	StateBytesMax = 8 << 20
 	membersMax    = 1 << 12
 )
-
-var errKind = errors.New("standby: unknown kind")
 
 // Append appends the encoded message.
 func Append(b []byte, m Message) []byte {
@@ -78,7 +75,7 @@ func Decode(frame []byte) (Message, error) {
 		r.Fail(&wire.LimitError{Field: "shard", Declared: uint64(s), Max: protocol.ShardsMax - 1})
 	}
 	m := decodeBody(r, k, s, t)
-	if err := r.Done(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -106,7 +103,7 @@ func decodeBody(r *wire.Reader, k kind, s protocol.ShardID, t protocol.Token) Me
 	case kindRefused:
 		return Refused{Shard: s, Token: t, Fence: readToken(r)}
 	}
-	r.Fail(errKind)
+	r.Fail(wire.ErrUnknownKind)
 	return nil
 }
 

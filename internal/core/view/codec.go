@@ -9,9 +9,6 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// ErrUnknownMessage means that this version does not define the frame's kind.
-var ErrUnknownMessage = errors.New("view: unknown message")
-
 // ErrBadView means that a frame holds an impossible view: without members or epoch, or
 // with a member twice.
 var ErrBadView = errors.New("view: impossible view")
@@ -76,7 +73,7 @@ const (
 // messages are coded as a tag and the fields.
 var messages = wire.Messages[Message]{
 	Kind: Message.messageTag,
-	Code: Message.codeFields, Unknown: ErrUnknownMessage,
+	Code: Message.codeFields,
 	New: []func() Message{
 		tagPing: newMessage[Ping], tagPong: newMessage[Pong], tagAccept: newMessage[Accept], tagPreVote: newMessage[PreVote],
 		tagPreVoted: newMessage[PreVoted], tagPrepare: newMessage[Prepare], tagPromised: newMessage[Promised], tagNack: newMessage[Nack],
@@ -100,7 +97,7 @@ func newMessage[T any, P interface {
 func Append(b []byte, msg Message) []byte { return messages.Append(b, msg) }
 
 // Decode reads a frame. The result does not alias the frame. Decode allocates at most a
-// small multiple of the frame, and fails on trailing bytes.
+// small multiple of the frame.
 func Decode(frame []byte) (Message, error) { return messages.Decode(frame) }
 
 func (m *Ping) codeFields(c *wire.Coder) {
@@ -128,7 +125,7 @@ func (m *Accept) codeFields(c *wire.Coder) {
 	codeView(&m.Base, c)
 	codeView(&m.Next, c)
 	c.Bool(&m.Emergency)
-	m.Ping.codeFields(c)
+	c.Body("ping", wire.NoLimit, m.Ping.codeFields)
 }
 
 func (m *PreVote) codeFields(c *wire.Coder) {

@@ -40,14 +40,17 @@ func codeView(p **SentView, c *wire.Coder) {
 	}
 	if c.Reading() {
 		*p = &SentView{View: &gossip.View{}}
+		if kind == viewChange {
+			(*p).change = &change{}
+		}
 	}
-	v := *p
+	c.Body("view", wire.NoLimit, (*p).codeFields)
+}
+
+func (v *SentView) codeFields(c *wire.Coder) {
 	wire.U64(c, &v.Cluster)
 	codeEpoch(&v.Epoch, c)
-	if kind == viewChange {
-		if c.Reading() {
-			v.change = &change{}
-		}
+	if v.change != nil {
 		v.change.codeFields(c)
 	} else {
 		codeMembers(&v.Members, c)
@@ -102,12 +105,16 @@ func codeMember(m *gossip.Member, c *wire.Coder) {
 }
 
 func codeNode(n *gossip.Node, c *wire.Coder) {
-	wire.U64(c, &n.ID)
-	c.String("name", &n.Name, NameBytesMax)
-	c.String("address", &n.Addr, NameBytesMax)
-	c.String("version", &n.AppVersion, NameBytesMax)
-	c.Strings("roles", &n.Roles, wire.NoLimit, roleBytesMax)
-	c.StringMap("metadata", &n.Metadata, metadataMax, roleBytesMax, NameBytesMax)
+	c.Body("node", wire.NoLimit, func(c *wire.Coder) {
+		wire.U64(c, &n.ID)
+		c.String("name", &n.Name, NameBytesMax)
+		c.String("address", &n.Addr, NameBytesMax)
+		c.String("version", &n.AppVersion, NameBytesMax)
+		c.Strings("roles", &n.Roles, wire.NoLimit, roleBytesMax)
+		c.StringMap("metadata", &n.Metadata, metadataMax, roleBytesMax, NameBytesMax)
+		wire.Uvarint(c, &n.WireOldest)
+		wire.Uvarint(c, &n.WireNewest)
+	})
 }
 
 func codeNodes(ns *[]gossip.Node, c *wire.Coder) {

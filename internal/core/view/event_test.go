@@ -131,6 +131,9 @@ func TestALeaderTakesJoinRequests(t *testing.T) {
 		"a member": {func(c *Core) {
 			c.view.Members[2].Node, c.leadership.peers[9] = gossip.Node{ID: 9}, c.leadership.peers[3]
 		}, false, false, true},
+		"of other wire versions": {func(c *Core) {
+			c.view.Members[1].WireOldest, c.view.Members[1].WireNewest = 4, 5
+		}, false, false, false},
 		"during a contest": {func(c *Core) { c.view.Foreign = []gossip.Contest{{Cluster: 5, Verdict: gossip.VerdictContested}} }, false, false, false},
 	} {
 		core, _, now := leading(3)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -145,6 +146,11 @@ func (c *Core) onJoinRequest(from gossip.NodeID, m *JoinRequest) {
 	if len(c.view.Foreign) > 0 {
 		return // no admission during a contest: the standing is frozen
 	}
+	if !speaksWith(c.view, &m.Node) {
+		c.traceEvent("join request without a common wire version, ignored", from,
+			fmt.Sprintf("%d to %d of %v", m.Node.WireOldest, m.Node.WireNewest, m.Node.ID))
+		return
+	}
 	c.out.Learn = append(c.out.Learn, m.Node)
 	if c.gone[m.Node.ID] {
 		// A late request of a removed node: this incarnation never returns.
@@ -157,6 +163,12 @@ func (c *Core) onJoinRequest(from gossip.NodeID, m *JoinRequest) {
 	if o.queueJoin(m.Node) {
 		c.foreign.least = max(c.foreign.least, m.Least)
 	}
+}
+
+// speaksWith reports whether n and all members have a wire version in common.
+func speaksWith(v *gossip.View, n *gossip.Node) bool {
+	oldest, newest := v.WireVersions()
+	return max(oldest, n.WireOldest) <= min(newest, n.WireNewest)
 }
 
 // onLeave gives the lease up for good and asks to be left out.

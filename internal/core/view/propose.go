@@ -390,7 +390,7 @@ func (o *leadership) admitJoiners(next *gossip.View) bool {
 	}
 	changed := false
 	for _, n := range joins {
-		if o.view.Member(n.ID) != nil || next.Member(n.ID) != nil || o.gone[n.ID] || o.evidence.early[n.ID] != nil || len(next.Members) >= membersMax {
+		if o.view.Member(n.ID) != nil || next.Member(n.ID) != nil || o.gone[n.ID] || o.evidence.early[n.ID] != nil || len(next.Members) >= membersMax || !speaksWith(next, &n) {
 			continue
 		}
 		next.Members = append(next.Members, gossip.Member{Node: n, Joined: next.Epoch, Status: gossip.Joining})

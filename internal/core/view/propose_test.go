@@ -175,6 +175,7 @@ func TestNodesAreAdmitted(t *testing.T) {
 		next.Members = append(next.Members, gossip.Member{Node: gossip.Node{ID: id}})
 	}
 	o.queueJoin(gossip.Node{ID: 1000})
+	o.queueJoin(gossip.Node{ID: 7, WireOldest: 1, WireNewest: 2}) // the members speak 0
 	o.queueJoin(gossip.Node{ID: 8})
 	o.queueJoin(gossip.Node{ID: 9})
 	if !o.admitJoiners(next) || len(next.Members) != membersMax || next.Member(8) == nil {

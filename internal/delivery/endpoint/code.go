@@ -86,5 +86,5 @@ func errorOf(c frames.Code, text string) error {
 	if err := plainErrors[c]; err != nil {
 		return err
 	}
-	return frames.ErrMalformed
+	return fmt.Errorf("%w: result %d of a later version", frames.ErrMalformed, c)
 }

@@ -91,15 +91,12 @@ func appendReport(b []byte, kind Kind, typ string, shard strategy.ShardID, token
 
 // ParseReport parses a blocked or a shrunk frame.
 func ParseReport(frame []byte) (m Marker, r flow.Report, err error) {
-	at := len(frame) - reportBytes
-	if at < 0 {
+	m, rest, err := cutMarker(frame)
+	if err != nil || len(rest) < reportBytes {
 		return m, r, ErrMalformed
 	}
-	if m, err = ParseMarker(frame[:at]); err != nil {
-		return m, r, err
-	}
 	for i, n := range [...]*uint64{&r.Sent, &r.SentBytes, &r.Limit, &r.LimitBytes, &r.Asked} {
-		*n = binary.BigEndian.Uint64(frame[at+8*i:])
+		*n = binary.BigEndian.Uint64(rest[8*i:])
 	}
 	return m, r, nil
 }
@@ -111,14 +108,11 @@ func AppendShrink(b []byte, typ string, shard strategy.ShardID, token protocol.T
 
 // ParseShrink parses a shrink request.
 func ParseShrink(frame []byte) (m Marker, asked uint64, err error) {
-	at := len(frame) - shrinkBytes
-	if at < 0 {
+	m, rest, err := cutMarker(frame)
+	if err != nil || len(rest) < shrinkBytes {
 		return m, 0, ErrMalformed
 	}
-	if m, err = ParseMarker(frame[:at]); err != nil {
-		return m, 0, err
-	}
-	return m, binary.BigEndian.Uint64(frame[at:]), nil
+	return m, binary.BigEndian.Uint64(rest), nil
 }
 
 // StopNotice is a parsed stop, or the query whether one holds. Its slices alias the frame.
@@ -135,17 +129,16 @@ func AppendStop(b []byte, typ string, shard strategy.ShardID, token protocol.Tok
 
 // ParseStop parses a stop.
 func ParseStop(frame []byte) (s StopNotice, err error) {
-	last := len(frame) - 1
-	if last < 0 {
+	s, rest, err := cutEntity(frame)
+	if err != nil || len(rest) == 0 {
 		return s, ErrMalformed
 	}
-	gate, ok := flow.ParseClass(frame[last])
+	gate, ok := flow.ParseClass(rest[0])
 	if !ok {
 		return s, ErrMalformed
 	}
-	s, err = ParseStopped(frame[:last])
 	s.Gate = gate
-	return s, err
+	return s, nil
 }
 
 // AppendStopped appends the query whether the stop of an entity still holds.
@@ -155,13 +148,19 @@ func AppendStopped(b []byte, typ string, shard strategy.ShardID, token protocol.
 
 // ParseStopped parses that query.
 func ParseStopped(frame []byte) (s StopNotice, err error) {
+	s, _, err = cutEntity(frame)
+	return s, err
+}
+
+// cutEntity parses a frame that begins as that query, and returns the bytes behind that.
+func cutEntity(frame []byte) (s StopNotice, rest []byte, err error) {
 	m, rest, err := cutMarker(frame)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	id, rest, ok := cutString(rest, IDBytesMax)
-	if !ok || len(rest) != 0 {
-		return s, ErrMalformed
+	if !ok {
+		return s, nil, ErrMalformed
 	}
-	return StopNotice{Marker: m, ID: id}, nil
+	return StopNotice{Marker: m, ID: id}, rest, nil
 }

@@ -19,6 +19,10 @@
 //	state      kind 1 | shard 4 | token 16 | type | id | state   (class Bulk)
 //	stateEnd   kind 1 | shard 4 | token 16 | type | count 4      (stateAck: without count)
 //
+// A flag of a request, or a bit of a reply's code, announces fields of later versions, which stand
+// before the payload; this version skips them, as it skips bytes behind the last field of the
+// other frames. A grant, a state and a confirmation have no room for fields.
+//
 // A string follows its length. number counts the requests of a node to a shard; the home
 // returns it when it refuses a request. left is in nanoseconds, 0 for no deadline: clocks of
 // two nodes are never compared.

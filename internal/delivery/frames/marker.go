@@ -26,10 +26,7 @@ func AppendMarker(b []byte, k Kind, typ string, shard strategy.ShardID, token pr
 
 // ParseMarker parses a marker or its acknowledgement.
 func ParseMarker(frame []byte) (m Marker, err error) {
-	m, rest, err := cutMarker(frame)
-	if err == nil && len(rest) != 0 {
-		return Marker{}, ErrMalformed
-	}
+	m, _, err = cutMarker(frame)
 	return m, err
 }
 

@@ -92,7 +92,7 @@ func ParseConfirm(frame []byte) (typ []byte, c Confirmation, err error) {
 		Outcome: frame[25] &^ confirmAll, All: frame[25]&confirmAll != 0, Code: Code(frame[26]),
 	}
 	typ, text, ok := cutString(frame[ConfirmHead:], NameBytesMax)
-	if !ok || len(text) > TextMax || c.Outcome >= outcomes || c.Code >= codes {
+	if !ok || len(text) > TextMax || c.Outcome >= outcomes {
 		return nil, c, ErrMalformed
 	}
 	c.Text = string(text)

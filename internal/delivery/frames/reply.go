@@ -28,8 +28,11 @@ const (
 	CodeState
 	CodeNotKept
 	CodeNoWorker
-	codes
 )
+
+// codeLater is a bit beside the code of a reply: fields of later versions stand before the
+// payload, behind their length.
+const codeLater = 0x80
 
 // TextMax bounds the text of an error in a reply or a confirmation.
 const TextMax = 1024
@@ -53,17 +56,20 @@ func AppendReply(b []byte, typ string, call uint64, c Code) []byte {
 	return append(b, byte(c))
 }
 
-// ParseReply parses a reply.
+// ParseReply parses a reply. Its code may be one of a later version.
 func ParseReply(frame []byte) (r Reply, err error) {
 	if len(frame) < 9 {
 		return r, ErrMalformed
 	}
 	r.Call = binary.BigEndian.Uint64(frame[1:])
 	typ, p, ok := cutString(frame[9:], NameBytesMax)
-	if !ok || len(p) == 0 || p[0] >= byte(codes) {
+	if !ok || len(p) == 0 {
 		return r, ErrMalformed
 	}
-	r.Type, r.Code, r.Payload = typ, Code(p[0]), p[1:]
+	r.Type, r.Code, r.Payload = typ, Code(p[0]&^codeLater), p[1:]
+	if p[0]&codeLater != 0 && !cutLater(&r.Payload) {
+		return r, ErrMalformed
+	}
 	return r, nil
 }
 
@@ -101,8 +107,8 @@ func ParseCancel(frame []byte) (typ []byte, call uint64, err error) {
 	if len(frame) < 9 {
 		return nil, 0, ErrMalformed
 	}
-	typ, rest, ok := cutString(frame[9:], NameBytesMax)
-	if !ok || len(rest) != 0 {
+	typ, _, ok := cutString(frame[9:], NameBytesMax)
+	if !ok {
 		return nil, 0, ErrMalformed
 	}
 	return typ, binary.BigEndian.Uint64(frame[1:]), nil

@@ -21,8 +21,13 @@ const (
 	flagChain
 	// flagHeaders: behind the chain stand the headers, behind their length (headers.List).
 	flagHeaders
-	flagsKnown = flagSender | FlagStart | flagReliable | flagChain | flagHeaders
+	// flagLater: behind the headers stand fields of later versions, behind their length.
+	flagLater  byte = 0x80
+	flagsKnown      = flagSender | FlagStart | flagReliable | flagChain | flagHeaders | flagLater
 )
+
+// laterBytesMax bounds the fields of later versions in a request or a reply.
+const laterBytesMax = 4096
 
 // AppendRequest appends all of a request but its payload. Stamp fills in the token and the
 // number. call is 0 for a tell.
@@ -161,7 +166,7 @@ func (q *Request) Parse(frame []byte) error {
 	var ok [2]bool
 	q.Type, p, ok[0] = cutString(p, NameBytesMax)
 	q.ID, p, ok[1] = cutString(p, IDBytesMax)
-	if !ok[0] || !ok[1] || len(p) == 0 || p[0] > flagsKnown {
+	if !ok[0] || !ok[1] || len(p) == 0 || p[0]&^flagsKnown != 0 {
 		return ErrMalformed
 	}
 	q.flags = p[0]
@@ -181,6 +186,9 @@ func (q *Request) Parse(frame []byte) error {
 		return ErrMalformed
 	}
 	if q.flags&flagHeaders != 0 && !q.cutHeaders() {
+		return ErrMalformed
+	}
+	if q.flags&flagLater != 0 && !cutLater(&q.Payload) {
 		return ErrMalformed
 	}
 	if q.flags&flagReliable != 0 {
@@ -207,6 +215,12 @@ func (q *Request) cutChain() bool {
 func (q *Request) cutHeaders() (ok bool) {
 	q.Headers, q.Payload, ok = cutString(q.Payload, headers.EncodedMax)
 	return ok && headers.Valid(q.Headers)
+}
+
+// cutLater cuts fields that this version does not have off a payload.
+func cutLater(payload *[]byte) (ok bool) {
+	_, *payload, ok = cutString(*payload, laterBytesMax)
+	return ok
 }
 
 func readToken(b []byte) protocol.Token {

@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ func samples() []*report { return []*report{{Count: 300, Name: "a"}} }
 
 func TestRightMessagesPass(t *testing.T) {
 	Check(t, messages(), samples())
-	Golden(t, messages(), samples(), "14ef8b2a43941de2")
+	Golden(t, messages(), samples())
 }
 
 // Each mistake in a protocol, or in its samples, fails with a text that names it.
@@ -59,11 +60,10 @@ func TestMistakesAreFound(t *testing.T) {
 				}
 			}
 		},
-		"with a byte too many": func(s *wire.Messages[*report]) { // trailing bytes that are read
+		"of a later version comes back as": func(s *wire.Messages[*report]) { // trailing bytes that are an error
 			s.Code = func(m *report, c *wire.Coder) {
-				if codeReport(m, c); c.Reading() && c.Left() == 1 {
-					var rest uint8
-					wire.Byte(c, "rest", &rest, 255)
+				if codeReport(m, c); c.Left() > 0 {
+					c.Fail(errors.New("trailing bytes"))
 				}
 			}
 		},
@@ -112,11 +112,50 @@ func TestLossesBehindACorruptedByteAreFound(t *testing.T) {
 }
 
 func TestGoldenFailsOnOtherBytes(t *testing.T) {
+	t.Setenv(FreezeVariable, "")
 	r := &recorder{}
-	Golden(r, messages(), append(samples(), &report{}), "14ef8b2a43941de2")
+	Golden(r, messages(), append(samples(), &report{}))
 	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "docs/HACKING.md") {
 		t.Errorf("%q", r.failures)
 	}
+}
+
+// A frozen frame must decode, and come back as it was.
+func TestGoldenFailsOnFrozenFramesThatAreReadOtherwise(t *testing.T) {
+	t.Setenv(FreezeVariable, "")
+	for want, code := range map[string]func(m *report, c *wire.Coder){
+		"wire: truncated": func(m *report, c *wire.Coder) {
+			if codeReport(m, c); c.Reading() {
+				codeReport(m, c)
+			}
+		},
+		"comes back as": func(m *report, c *wire.Coder) {
+			if codeReport(m, c); c.Reading() {
+				m.Count++
+			}
+		},
+	} {
+		s, r := messages(), &recorder{}
+		s.Code = code
+		Golden(r, s, samples())
+		if len(r.failures) != 1 || !strings.Contains(r.failures[0], want) {
+			t.Errorf("%q is not found, but %q", want, r.failures)
+		}
+	}
+}
+
+// The file of the newest version is written on demand only.
+func TestFreezeWritesTheFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv(FreezeVariable, "")
+	r := &recorder{}
+	if Golden(r, messages(), samples()); len(r.failures) != 2 || !strings.Contains(r.failures[0], FreezeVariable) {
+		t.Errorf("without a file: %q", r.failures)
+	}
+	t.Setenv(FreezeVariable, "1")
+	Golden(t, messages(), samples())
+	t.Setenv(FreezeVariable, "")
+	Golden(t, messages(), samples())
 }
 
 func FuzzReports(f *testing.F) {
