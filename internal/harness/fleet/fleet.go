@@ -32,6 +32,8 @@ type Fleet struct {
 	Replicas int
 	// StateBytes is how large each count's state is made.
 	StateBytes int
+	// Binary is the program of the processes that start from now on, "" for this program.
+	Binary string
 	// Version counts restarts when nodes announce an app version (--app-version), else 0.
 	Version int
 
@@ -130,6 +132,9 @@ func (f *Fleet) startProcess(i int, listen string, contacts []string) (*Process,
 		return f.startService(i, listen, contacts)
 	}
 	return Start(PlaceName(i), f.fileOf(i)+".history", listen, func(cmd *exec.Cmd) {
+		if f.Binary != "" {
+			cmd.Path = f.Binary
+		}
 		if f.Wall != nil {
 			f.Wall.Behind(cmd, i)
 		}
