@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -38,45 +40,74 @@ func (t *table) getHome(from gossip.NodeID, shards []protocol.ShardID) {
 			continue
 		}
 		s.addWaiter(from)
-		t.dirty = t.dirty || s.phase == free
+		if s.phase == free {
+			t.requested = append(t.requested, id)
+		}
 	}
 }
 
-// placeFree gives a home to every free shard that wants one.
+// placeFree gives a home to every free shard that wants one. If only requests for homes have
+// come since the last time, it looks at their shards alone: all others wait as before. A pass
+// over all shards for each request would make a cold start quadratic.
 func (t *table) placeFree() {
-	if !t.dirty || !t.surveyed || !t.lease {
+	if !t.dirty && len(t.requested) == 0 || !t.surveyed || !t.lease {
 		return
 	}
-	t.dirty = false
+	all, requested := t.dirty, t.requested
+	t.dirty, t.requested = false, nil
 	if t.members.foreignHosts() {
 		t.traceEvent(TraceNoRegion, 0, t.termToken(), "a node hosts shards under other settings")
 		return
 	}
-	var st *strategy.State
-	counted, full := false, false
-	t.retryStart = 0
-	for i := range t.shards {
-		id, s := protocol.ShardID(i), &t.shards[i]
-		if s.phase != free || !s.known && len(s.waiters) == 0 || full && s.from == 0 || t.delaysStart(s) {
-			continue
+	p := placement{table: t}
+	if !all {
+		slices.Sort(requested)
+		for _, id := range slices.Compact(requested) {
+			p.placeShard(id)
 		}
-		if st == nil {
-			st = t.chooser.places()
+	} else {
+		t.retryStart = 0
+		for i := range t.shards {
+			p.placeShard(protocol.ShardID(i))
 		}
-		home := t.bearer(st, s)
-		if home == 0 && !full {
-			if !counted {
-				t.chooser.countShards(st)
-				counted = true
-			}
-			home = t.homeFor(st, id)
-		}
-		if home == 0 {
-			full = true
-			continue
-		}
-		t.allocateShard(st, id, home)
 	}
+	if p.counted {
+		t.chooser.keepCounts(p.st)
+	}
+}
+
+// placement places free shards in one step. st is what the strategy sees, nil before the first
+// shard, with counts once counted is set.
+type placement struct {
+	*table
+	st      *strategy.State
+	counted bool
+	// full: there is no region for shards whose state waits nowhere.
+	full bool
+}
+
+// placeShard gives a home to a shard if it is free and wants one.
+func (p *placement) placeShard(id protocol.ShardID) {
+	s := &p.shards[id]
+	if s.phase != free || !s.known && len(s.waiters) == 0 || p.full && s.from == 0 || p.delaysStart(s) {
+		return
+	}
+	if p.st == nil {
+		p.st = p.chooser.places()
+	}
+	home := p.bearer(p.st, s)
+	if home == 0 && !p.full {
+		if !p.counted {
+			p.chooser.recallCounts(p.st)
+			p.counted = true
+		}
+		home = p.homeFor(p.st, id)
+	}
+	if home == 0 {
+		p.full = true
+		return
+	}
+	p.allocateShard(p.st, id, home)
 }
 
 // homeFor finds a region for a shard whose state waits nowhere. It returns zero if there

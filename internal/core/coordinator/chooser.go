@@ -18,6 +18,11 @@ type chooser struct {
 	shards []shard
 	// settled: the minimum number of members was reached once.
 	settled bool
+	// counts are the shards that count at each node, nil if unknown.
+	// Invariant: if not nil, no shard moves or has moved lately, and they are countByHome. So
+	// they are dropped with each change of a shard but the start of one that never had a home,
+	// which a placement notes itself.
+	counts map[gossip.NodeID][]protocol.ShardID
 }
 
 // enoughMembers reports whether the minimum numbers of members are here, or were once.
@@ -81,14 +86,9 @@ func (ch *chooser) places() *strategy.State {
 	return st
 }
 
-// countShards adds where the shards are.
-func (ch *chooser) countShards(st *strategy.State) {
+// countShards adds where the shards are, and returns the shards that count at each node.
+func (ch *chooser) countShards(st *strategy.State) (at map[gossip.NodeID][]protocol.ShardID) {
 	st.Moving, st.Moved = 0, map[protocol.ShardID]strategy.Moved{}
-	index := map[gossip.NodeID]int{}
-	for i := range st.Regions {
-		st.Regions[i].Shards = nil
-		index[st.Regions[i].Node] = i
-	}
 	for i := range ch.shards {
 		s := &ch.shards[i]
 		if s.phase.moves() || s.known && (s.phase == writing || s.phase == starting) {
@@ -97,14 +97,51 @@ func (ch *chooser) countShards(st *strategy.State) {
 		if m := s.movedLately(ch.now, ch.cfg.Calm); m.Times > 0 {
 			st.Moved[protocol.ShardID(i)] = m
 		}
-		if at, ok := index[s.countedAt()]; ok {
-			st.Regions[at].Shards = append(st.Regions[at].Shards, protocol.ShardID(i))
+	}
+	at = ch.countByHome()
+	for i := range st.Regions {
+		st.Regions[i].Shards = at[st.Regions[i].Node]
+	}
+	return at
+}
+
+// countByHome returns the shards that count at each node, the lowest token first.
+func (ch *chooser) countByHome() map[gossip.NodeID][]protocol.ShardID {
+	at := map[gossip.NodeID][]protocol.ShardID{}
+	for i := range ch.shards {
+		if n := ch.shards[i].countedAt(); n != 0 {
+			at[n] = append(at[n], protocol.ShardID(i))
 		}
 	}
-	for i := range st.Regions {
-		slices.SortFunc(st.Regions[i].Shards, func(a, b protocol.ShardID) int {
+	for _, list := range at { // order-free: each list for itself
+		slices.SortFunc(list, func(a, b protocol.ShardID) int {
 			return cmp.Or(ch.shards[a].token.Compare(ch.shards[b].token), cmp.Compare(a, b))
 		})
+	}
+	return at
+}
+
+// recallCounts is countShards, from the counts of the last placement if they are still valid.
+func (ch *chooser) recallCounts(st *strategy.State) {
+	if ch.counts == nil {
+		if at := ch.countShards(st); st.Moving == 0 && len(st.Moved) == 0 {
+			ch.counts = at
+		}
+		return
+	}
+	st.Moved = map[protocol.ShardID]strategy.Moved{}
+	for i := range st.Regions {
+		st.Regions[i].Shards = ch.counts[st.Regions[i].Node]
+	}
+}
+
+// keepCounts keeps the counts of st, in which a placement has noted its shards.
+func (ch *chooser) keepCounts(st *strategy.State) {
+	if ch.counts == nil {
+		return
+	}
+	for i := range st.Regions {
+		ch.counts[st.Regions[i].Node] = st.Regions[i].Shards
 	}
 }
 

@@ -2,9 +2,12 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Check returns the first invariant of the core that does not hold. It is for
@@ -31,6 +34,9 @@ func (c *Core) Check() error {
 	if open != c.table.open {
 		return fmt.Errorf("coordinator: %d shards wait, but open is %d", open, c.table.open)
 	}
+	if err := c.table.chooser.checkCounts(); err != nil {
+		return err
+	}
 	for n, p := range c.members.peers { // order-free: any will do
 		if p.owed != 0 && !c.waiting() {
 			return fmt.Errorf("coordinator: %v owes an answer, but no order is in flight", n)
@@ -40,6 +46,24 @@ func (c *Core) Check() error {
 		if c.view.Member(n) == nil {
 			return fmt.Errorf("coordinator: the census waits for %v outside the view", n)
 		}
+	}
+	return nil
+}
+
+// checkCounts compares the kept counts with the shards.
+func (ch *chooser) checkCounts() error {
+	if ch.counts == nil {
+		return nil
+	}
+	var st strategy.State
+	at := ch.countShards(&st)
+	if st.Moving != 0 || len(st.Moved) != 0 {
+		return fmt.Errorf("coordinator: counts are kept while %d shards move and %d have moved lately", st.Moving, len(st.Moved))
+	}
+	kept := maps.Clone(ch.counts)
+	maps.DeleteFunc(kept, func(_ gossip.NodeID, list []protocol.ShardID) bool { return len(list) == 0 })
+	if !maps.EqualFunc(at, kept, slices.Equal) {
+		return fmt.Errorf("coordinator: shards count as %v, kept is %v", at, kept)
 	}
 	return nil
 }

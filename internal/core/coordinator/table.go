@@ -29,6 +29,8 @@ type table struct {
 	// retryStart is when a shard that its homes do not start may be placed again, zero if no
 	// shard waits for that.
 	retryStart clock.Instant
+	// requested are the free shards for which a request has come since the last placement.
+	requested []protocol.ShardID
 	// renewed: no shard has a token below the view's TokensFrom.
 	renewed bool
 
@@ -43,6 +45,9 @@ func (t *table) makeShards(n int) {
 
 // setPhase moves s to a phase and keeps count.
 func (t *table) setPhase(s *shard, p phase) {
+	if s.known || p < writing || p.moves() {
+		t.chooser.counts = nil
+	}
 	if s.phase.waits() {
 		t.open--
 	}
