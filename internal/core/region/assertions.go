@@ -9,7 +9,7 @@ import (
 // assertStart asserts that a shard starts with a lease, after it has stopped, and under a
 // token above all under which it may have run here.
 func (hs *hostTable) assertStart(o protocol.HostOrder) {
-	switch h := &hs.list[o.Shard]; {
+	switch h := hs.list.entryOf(o.Shard); {
 	case !hs.lease:
 		assert.Broken("S1", "%v starts shard %d without a lease", hs.cfg.Self, o.Shard)
 	case h.phase != none:
@@ -22,7 +22,7 @@ func (hs *hostTable) assertStart(o protocol.HostOrder) {
 // assertBegun asserts that the route of a shard is closed, and that no marker is in flight,
 // when its Begin is confirmed.
 func (rs *routeTable) assertBegun(st protocol.ShardToken) {
-	if r := &rs.list[st.Shard]; r.open || r.marker != 0 {
+	if r := rs.list.entryOf(st.Shard); r.open || r.marker != 0 {
 		assert.Broken("S3", "%v confirms Begin of shard %d; its route is open: %v, its marker in flight to %v", rs.cfg.Self, st.Shard, r.open, r.marker)
 	}
 }

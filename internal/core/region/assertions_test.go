@@ -16,12 +16,12 @@ func TestAssertionsOfRegionsCanFail(t *testing.T) {
 	order := protocol.HostOrder{Shard: 2, Token: protocol.Token{Term: gossip.FirstEpoch(1), Seq: 5}}
 	assert.MustBreak(t, "S1", func() { c.hosts.assertStart(order) })
 	c.hosts.lease = true
-	c.hosts.list[2].phase = stopping
+	c.hosts.list.entryOf(2).phase = stopping
 	assert.MustBreak(t, "S11", func() { c.hosts.assertStart(order) })
-	c.hosts.list[2].phase = none
+	c.hosts.list.entryOf(2).phase = none
 	c.floors.raise(2, order.Token)
 	assert.MustBreak(t, "S7", func() { c.hosts.assertStart(order) })
-	c.routes.list[2].open = true
+	c.routes.list.entryOf(2).open = true
 	assert.MustBreak(t, "S3", func() { c.routes.confirmBegin(2, protocol.ShardToken{Shard: 2}) })
 	c.floors.term = gossip.FirstEpoch(2)
 	assert.MustBreak(t, "G2", func() { c.floors.assertTerm(gossip.FirstEpoch(1)) })

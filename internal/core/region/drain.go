@@ -60,11 +60,11 @@ func (c *Core) finishDrain() {
 	if !c.drain.last || c.drain.reported {
 		return
 	}
-	for i := range c.hosts.list {
-		if h := &c.hosts.list[i]; c.lease && (h.phase == starting || h.phase == running) {
-			c.hosts.stopShard(StopShard{Shard: protocol.ShardID(i), Token: h.token}, 0)
+	for id, h := range c.hosts.list.usedShards() {
+		if c.lease && (h.phase == starting || h.phase == running) {
+			c.hosts.stopShard(StopShard{Shard: id, Token: h.token}, 0)
 		}
-		c.hosts.giveUp(protocol.ShardID(i))
+		c.hosts.giveUp(id)
 	}
 	if c.hosts.hosting == 0 {
 		c.drain.reported = true

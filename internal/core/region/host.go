@@ -58,7 +58,7 @@ type hostTable struct {
 	drain  *drainState
 	outbox *outbox
 
-	list []host
+	list shardTable[host]
 	// hosting counts the shards in any phase but none. Invariant: it is exact.
 	hosting int
 }
@@ -75,7 +75,7 @@ func (hs *hostTable) hostShards(from gossip.NodeID, m *protocol.HostShards) {
 }
 
 func (hs *hostTable) hostShard(from gossip.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
-	h := &hs.list[o.Shard]
+	h := hs.list.entryOf(o.Shard)
 	same := h.phase != none && h.token == o.Token
 	if !same && hs.outdated(o) {
 		hs.traceShard(TraceStaleToken, o.Shard, from, o.Token, "HostShards")
@@ -116,7 +116,7 @@ func (hs *hostTable) takes(s protocol.ShardID) bool {
 // follow makes way for a later allocation than the present one. startNext decides whether it is
 // started.
 func (hs *hostTable) follow(o protocol.HostOrder) {
-	h := &hs.list[o.Shard]
+	h := hs.list.entryOf(o.Shard)
 	if h.phase != stopping {
 		hs.stopShard(StopShard{Shard: o.Shard, Token: h.token}, 0)
 	}
@@ -126,7 +126,7 @@ func (hs *hostTable) follow(o protocol.HostOrder) {
 }
 
 func (hs *hostTable) startShard(o protocol.HostOrder) {
-	h := &hs.list[o.Shard]
+	h := hs.list.entryOf(o.Shard)
 	if assert.Enabled {
 		hs.assertStart(o)
 	}
@@ -140,10 +140,10 @@ func (hs *hostTable) startShard(o protocol.HostOrder) {
 
 func (hs *hostTable) shardStarted(shards []protocol.ShardToken) {
 	for _, st := range shards {
-		if int(st.Shard) >= len(hs.list) {
+		if !hs.list.hasShard(st.Shard) {
 			continue
 		}
-		h := &hs.list[st.Shard]
+		h := hs.list.entryOf(st.Shard)
 		if h.phase != starting || h.token != st.Token {
 			continue
 		}
@@ -155,7 +155,7 @@ func (hs *hostTable) shardStarted(shards []protocol.ShardToken) {
 }
 
 func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
-	return hs.list[s].phase == running && hs.list[s].token == t
+	return hs.list.entryOf(s).phase == running && hs.list.entryOf(s).token == t
 }
 
 // promise sends Stopped for a shard that does not run here under the token or
@@ -164,7 +164,7 @@ func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
 func (hs *hostTable) promise(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	hs.floors.raise(st.Shard, st.Token)
 	floor := hs.floors.Token(st.Shard)
-	if h := &hs.list[st.Shard]; h.phase != none && !floor.Less(h.token) {
+	if h := hs.list.entryOf(st.Shard); h.phase != none && !floor.Less(h.token) {
 		// Running under a later token: promise about the old token alone.
 		floor = st.Token
 	}
@@ -182,7 +182,7 @@ func (hs *hostTable) handOff(from gossip.NodeID, m *protocol.HandOff) {
 }
 
 func (hs *hostTable) handOffShard(from gossip.NodeID, m *protocol.HandOff, o protocol.HandOffOrder) {
-	h := &hs.list[o.Shard]
+	h := hs.list.entryOf(o.Shard)
 	order := turning{o.To, m.Seq, m.Within}
 	switch {
 	case h.phase == none && hs.sendElsewhere(o, order):
@@ -200,7 +200,7 @@ func (hs *hostTable) handOffShard(from gossip.NodeID, m *protocol.HandOff, o pro
 
 // dropNext drops a pending start that is superseded before it began.
 func (hs *hostTable) dropNext(o protocol.HandOffOrder) {
-	if h := &hs.list[o.Shard]; h.next != nil && !o.Token.Less(h.next.Token) {
+	if h := hs.list.entryOf(o.Shard); h.next != nil && !o.Token.Less(h.next.Token) {
 		hs.floors.raise(o.Shard, o.Token)
 		h.next = nil
 	}
@@ -208,7 +208,7 @@ func (hs *hostTable) dropNext(o protocol.HandOffOrder) {
 
 func (hs *hostTable) hostsAny(shards []protocol.HandOffOrder) bool {
 	for _, o := range shards {
-		if int(o.Shard) < len(hs.list) && hs.list[o.Shard].phase != none {
+		if hs.list.hasShard(o.Shard) && hs.list.entryOf(o.Shard).phase != none {
 			return true
 		}
 	}

@@ -11,22 +11,21 @@ import (
 // simulators and tests, between steps; it costs a pass over all shards.
 func (c *Core) Check() error {
 	wanted, marked, hosting := 0, 0, 0
-	for i := range c.routes.list {
-		id := protocol.ShardID(i)
+	for id := range protocol.ShardID(c.cfg.Shards) {
 		if err := c.checkRoute(id); err != nil {
 			return err
 		}
 		if err := c.checkHost(id); err != nil {
 			return err
 		}
-		r := &c.routes.list[i]
+		r := c.routes.list.entryOf(id)
 		if r.wanted {
 			wanted++
 		}
 		if r.marker != 0 {
 			marked++
 		}
-		if c.hosts.list[i].phase != none {
+		if c.hosts.list.entryOf(id).phase != none {
 			hosting++
 		}
 	}
@@ -44,7 +43,7 @@ func (c *Core) Check() error {
 }
 
 func (c *Core) checkRoute(id protocol.ShardID) error {
-	r := &c.routes.list[id]
+	r := c.routes.list.entryOf(id)
 	switch {
 	case r.open && c.view.Member(r.home) == nil:
 		return fmt.Errorf("region: the route of shard %v leads out of the view", id)
@@ -57,7 +56,7 @@ func (c *Core) checkRoute(id protocol.ShardID) error {
 }
 
 func (c *Core) checkHost(id protocol.ShardID) error {
-	h := &c.hosts.list[id]
+	h := c.hosts.list.entryOf(id)
 	floor := c.floors.token[id]
 	switch {
 	case h.token.IsZero() != (h.phase == none):
@@ -84,9 +83,9 @@ func (c *Core) Coordinator() gossip.NodeID { return c.link.node }
 // Hosted returns the shards hosted here, by shard.
 func (c *Core) Hosted() []protocol.Claim {
 	var out []protocol.Claim
-	for i := range c.hosts.list {
-		if h := &c.hosts.list[i]; h.phase != none {
-			cl := protocol.Claim{Shard: protocol.ShardID(i), Token: h.token, State: protocol.ClaimHosted}
+	for id, h := range c.hosts.list.usedShards() {
+		if h.phase != none {
+			cl := protocol.Claim{Shard: id, Token: h.token, State: protocol.ClaimHosted}
 			if h.phase == stopping {
 				cl.State = protocol.ClaimStopping
 			}
@@ -99,9 +98,9 @@ func (c *Core) Hosted() []protocol.Claim {
 // Route returns the home to which messages for a shard are sent; ok is false while they
 // are buffered.
 func (c *Core) Route(s protocol.ShardID) (h protocol.Home, ok bool) {
-	if int(s) >= len(c.routes.list) {
+	if !c.routes.list.hasShard(s) {
 		return protocol.Home{}, false
 	}
-	r := &c.routes.list[s]
+	r := c.routes.list.entryOf(s)
 	return protocol.Home{Shard: s, Node: r.home, Token: r.token}, r.open
 }

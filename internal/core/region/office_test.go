@@ -263,7 +263,7 @@ func TestWhatFloorsBroughtAlongIsReportedInTime(t *testing.T) {
 	floors := &Floors{}
 	b := newBench(t, floors)
 	b.handOff(1, b.run(1))
-	b.step(ShardStopped{Shards: st(1, b.c.hosts.list[1].token)})
+	b.step(ShardStopped{Shards: st(1, b.c.hosts.list.entryOf(1).token)})
 	b.now = b.now.Add(time.Minute)
 	b.c = New(Config{Self: self, Type: "counter", Shards: 8, Hosts: true}, floors)
 	b.view(boss, self, other)

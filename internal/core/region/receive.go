@@ -106,8 +106,8 @@ func (c *Core) raiseTerm(term gossip.Epoch) {
 		return
 	}
 	c.floors.term = term
-	for i := range c.hosts.list {
-		c.hosts.list[i].next, c.hosts.list[i].answers, c.hosts.list[i].again.seq = nil, 0, 0
+	for _, h := range c.hosts.list.usedShards() {
+		h.next, h.answers, h.again.seq = nil, 0, 0
 	}
 }
 
@@ -153,12 +153,11 @@ func (c *Core) dispatchMessage(r Received) {
 func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 	c.link.tookOffice(from)
 	report := &protocol.CensusReport{Head: c.answerHead(&m.Head), Hosts: c.cfg.Hosts, Settings: c.link.settings()}
-	for i := range c.hosts.list {
-		h := &c.hosts.list[i]
+	for id, h := range c.hosts.list.usedShards() {
 		if h.phase == none {
 			continue
 		}
-		cl := protocol.Claim{Shard: protocol.ShardID(i), Token: h.token, State: protocol.ClaimHosted}
+		cl := protocol.Claim{Shard: id, Token: h.token, State: protocol.ClaimHosted}
 		if h.phase == stopping {
 			cl.State, cl.To = protocol.ClaimStopping, h.to
 		}

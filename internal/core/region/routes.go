@@ -34,7 +34,7 @@ type routeTable struct {
 	states *stateTable
 	outbox *outbox
 
-	list []route
+	list shardTable[route]
 	// wanted and marked count the routes that messages wait for, and the markers that are
 	// out. Invariant: both exact.
 	wanted, marked int
@@ -58,7 +58,7 @@ func (rs *routeTable) beginMove(from gossip.NodeID, m *protocol.Begin) {
 		if !rs.inRange(from, st.Shard) {
 			continue
 		}
-		r := &rs.list[st.Shard]
+		r := rs.list.entryOf(st.Shard)
 		if st.Token.Less(r.stamp) || st.Token.Less(r.move) {
 			rs.traceShard(TraceStaleToken, st.Shard, from, st.Token, "Begin")
 			continue
@@ -70,7 +70,7 @@ func (rs *routeTable) beginMove(from gossip.NodeID, m *protocol.Begin) {
 }
 
 func (rs *routeTable) beginShard(from gossip.NodeID, st protocol.ShardToken, again bool) {
-	r := &rs.list[st.Shard]
+	r := rs.list.entryOf(st.Shard)
 	marker := Marker{Owner: r.home, Token: r.move}
 	switch {
 	case r.open:
@@ -97,10 +97,10 @@ func (rs *routeTable) confirmBegin(to gossip.NodeID, st protocol.ShardToken) {
 
 func (rs *routeTable) markerAcked(ev MarkerAcked) {
 	for _, st := range ev.Shards {
-		if int(st.Shard) >= len(rs.list) {
+		if !rs.list.hasShard(st.Shard) {
 			continue
 		}
-		if r := &rs.list[st.Shard]; r.marker == ev.From && r.marker != 0 && r.move == st.Token {
+		if r := rs.list.entryOf(st.Shard); r.marker == ev.From && r.marker != 0 && r.move == st.Token {
 			rs.unmark(r)
 			rs.confirmBegin(rs.link.node, st)
 		}
@@ -111,9 +111,9 @@ func (rs *routeTable) resendMarkers() {
 	if rs.marked == 0 {
 		return
 	}
-	for i := range rs.list {
-		if r := &rs.list[i]; r.marker != 0 {
-			rs.do(SendMarker{Shard: protocol.ShardID(i), Marker: Marker{Owner: r.marker, Token: r.move}})
+	for id, r := range rs.list.usedShards() {
+		if r.marker != 0 {
+			rs.do(SendMarker{Shard: id, Marker: Marker{Owner: r.marker, Token: r.move}})
 		}
 	}
 }
@@ -123,10 +123,10 @@ func (rs *routeTable) resendMarkers() {
 // office may serve a record that its census then refutes.
 func (rs *routeTable) applyHomes(m *protocol.Homes, runs func(protocol.ShardID, protocol.Token) bool) {
 	for _, h := range m.Homes {
-		if int(h.Shard) >= len(rs.list) {
+		if !rs.list.hasShard(h.Shard) {
 			continue
 		}
-		r := &rs.list[h.Shard]
+		r := rs.list.entryOf(h.Shard)
 		switch {
 		case m.Stamp().Less(r.stamp) || !r.move.Less(m.Stamp()), m.Stamp() == r.stamp && h.Token.Less(r.token):
 			rs.traceShard(TraceStaleToken, h.Shard, h.Node, h.Token, "Homes")
@@ -143,7 +143,7 @@ func (rs *routeTable) applyHomes(m *protocol.Homes, runs func(protocol.ShardID, 
 // openOwn opens the route to a shard that runs here under a token, before its home is
 // published. order is the stamp of the newest order to host it.
 func (rs *routeTable) openOwn(s protocol.ShardID, token, order protocol.Token) {
-	r := &rs.list[s]
+	r := rs.list.entryOf(s)
 	if r.move.Less(order) && rs.view.Member(rs.cfg.Self) != nil {
 		r.stamp = r.stamp.Max(order)
 		rs.openRoute(protocol.Home{Shard: s, Node: rs.cfg.Self, Token: token})
@@ -152,13 +152,13 @@ func (rs *routeTable) openOwn(s protocol.ShardID, token, order protocol.Token) {
 
 // closeOwn closes the route to a shard that no longer runs here.
 func (rs *routeTable) closeOwn(s protocol.ShardID) {
-	if r := &rs.list[s]; r.open && r.home == rs.cfg.Self {
+	if r := rs.list.entryOf(s); r.open && r.home == rs.cfg.Self {
 		rs.closeRoute(s, nil)
 	}
 }
 
 func (rs *routeTable) openRoute(h protocol.Home) {
-	r := &rs.list[h.Shard]
+	r := rs.list.entryOf(h.Shard)
 	rs.unwant(r)
 	rs.unmark(r)
 	if r.open && r.home == h.Node && r.token == h.Token {
@@ -171,7 +171,7 @@ func (rs *routeTable) openRoute(h protocol.Home) {
 }
 
 func (rs *routeTable) closeRoute(s protocol.ShardID, m *Marker) {
-	r := &rs.list[s]
+	r := rs.list.entryOf(s)
 	r.open = false
 	rs.traceShard(TraceClosed, s, r.home, r.move, "")
 	rs.do(CloseRoute{Shard: s, Marker: m})
@@ -203,10 +203,10 @@ func (rs *routeTable) unmark(r *route) {
 // opens and is refused again and again must not cause a message storm.
 func (rs *routeTable) needHome(shards []protocol.ShardID) {
 	for _, s := range shards {
-		if int(s) >= len(rs.list) || rs.list[s].open {
+		if !rs.list.hasShard(s) || rs.list.entryOf(s).open {
 			continue
 		}
-		r := &rs.list[s]
+		r := rs.list.entryOf(s)
 		rs.want(r)
 		if r.asked == 0 || rs.now.Sub(r.asked) >= rs.cfg.Retry {
 			rs.requestHome(s)
@@ -216,7 +216,7 @@ func (rs *routeTable) needHome(shards []protocol.ShardID) {
 
 func (rs *routeTable) requestHome(s protocol.ShardID) {
 	if rs.link.node != 0 {
-		rs.list[s].asked = rs.now
+		rs.list.entryOf(s).asked = rs.now
 		rs.outbox.needs = append(rs.outbox.needs, s)
 	}
 }
@@ -224,9 +224,9 @@ func (rs *routeTable) requestHome(s protocol.ShardID) {
 // repeatOverdue repeats overdue requests for wanted homes; repeatAll requests all of them
 // immediately.
 func (rs *routeTable) repeatOverdue() {
-	for i := range rs.list {
-		if r := &rs.list[i]; r.wanted && rs.now.Sub(r.asked) >= rs.cfg.Resend/2 {
-			rs.requestHome(protocol.ShardID(i))
+	for id, r := range rs.list.usedShards() {
+		if r.wanted && rs.now.Sub(r.asked) >= rs.cfg.Resend/2 {
+			rs.requestHome(id)
 		}
 	}
 }
@@ -235,9 +235,9 @@ func (rs *routeTable) repeatAll() {
 	if rs.wanted == 0 {
 		return
 	}
-	for i := range rs.list {
-		if rs.list[i].wanted {
-			rs.requestHome(protocol.ShardID(i))
+	for id, r := range rs.list.usedShards() {
+		if r.wanted {
+			rs.requestHome(id)
 		}
 	}
 }
@@ -245,10 +245,10 @@ func (rs *routeTable) repeatAll() {
 // misrouted closes a route whose home has refused a message. Returned messages
 // find it closed, and raise NeedHome.
 func (rs *routeTable) misrouted(ev Misrouted) {
-	if int(ev.Shard) >= len(rs.list) {
+	if !rs.list.hasShard(ev.Shard) {
 		return
 	}
-	if r := &rs.list[ev.Shard]; r.open && r.token == ev.Token {
+	if r := rs.list.entryOf(ev.Shard); r.open && r.token == ev.Token {
 		rs.closeRoute(ev.Shard, nil)
 	}
 }
@@ -257,8 +257,7 @@ func (rs *routeTable) misrouted(ev Misrouted) {
 // counts as the answer to their markers: messages sent to them are lost, and
 // can overtake none.
 func (rs *routeTable) dropGone() {
-	for i := range rs.list {
-		id, r := protocol.ShardID(i), &rs.list[i]
+	for id, r := range rs.list.usedShards() {
 		if r.open && rs.view.Member(r.home) == nil {
 			rs.closeRoute(id, nil)
 			// From now on the request is for another home, so it need not wait its turn.

@@ -296,7 +296,7 @@ func TestAViewClosesTheRoutesToTheDeparted(t *testing.T) {
 	b.acks(boss)
 	tok := b.token()
 	b.need(2).homes(1, boss, b.token()).homes(2, other, tok).homes(3, other, b.token())
-	b.step(Misrouted{Shard: 3, Token: b.c.routes.list[3].token})
+	b.step(Misrouted{Shard: 3, Token: b.c.routes.list.entryOf(3).token})
 	b.view(boss, self)
 	if c := only[CloseRoute](b); c != (CloseRoute{Shard: 2}) {
 		t.Errorf("closes %+v", c)

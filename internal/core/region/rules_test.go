@@ -65,7 +65,7 @@ func TestEffectsAreReset(t *testing.T) {
 // A type has at least one shard, and no more than the protocol can name.
 func TestTheNumberOfShardsIsBounded(t *testing.T) {
 	for shards, want := range map[int]int{-1: 1, 0: 1, 7: 7, 2 * protocol.ShardsMax: protocol.ShardsMax} {
-		if c := New(Config{Self: self, Shards: shards}, &Floors{}); len(c.routes.list) != want || len(c.hosts.list) != want || c.cfg.Shards != want {
+		if c := New(Config{Self: self, Shards: shards}, &Floors{}); c.routes.list.shards != want || c.hosts.list.shards != want || c.cfg.Shards != want {
 			t.Errorf("%d shards became %d", shards, c.cfg.Shards)
 		}
 	}
@@ -422,14 +422,14 @@ func TestCheckFindsBrokenInvariants(t *testing.T) {
 		"marked":                 func(c *Core) { c.routes.marked++ },
 		"hosting":                func(c *Core) { c.hosts.hosting++ },
 		"running":                func(c *Core) { delete(c.floors.running, 1) },
-		"a route out":            func(c *Core) { c.routes.list[3].open = true },
-		"an open route wanted":   func(c *Core) { c.routes.list[1].wanted = true },
-		"an open route marked":   func(c *Core) { c.routes.list[1].marker = other },
-		"a token without a home": func(c *Core) { c.hosts.list[3].token = protocol.Token{Seq: 1} },
-		"running at its floor":   func(c *Core) { c.floors.raise(1, c.hosts.list[1].token) },
-		"starting at its floor":  func(c *Core) { c.floors.raise(2, c.hosts.list[2].token) },
-		"a start that waits":     func(c *Core) { c.hosts.list[1].next = &protocol.HostOrder{} },
-		"stranded":               func(c *Core) { c.hosts.list[1].stranded = true },
+		"a route out":            func(c *Core) { c.routes.list.entryOf(3).open = true },
+		"an open route wanted":   func(c *Core) { c.routes.list.entryOf(1).wanted = true },
+		"an open route marked":   func(c *Core) { c.routes.list.entryOf(1).marker = other },
+		"a token without a home": func(c *Core) { c.hosts.list.entryOf(3).token = protocol.Token{Seq: 1} },
+		"running at its floor":   func(c *Core) { c.floors.raise(1, c.hosts.list.entryOf(1).token) },
+		"starting at its floor":  func(c *Core) { c.floors.raise(2, c.hosts.list.entryOf(2).token) },
+		"a start that waits":     func(c *Core) { c.hosts.list.entryOf(1).next = &protocol.HostOrder{} },
+		"stranded":               func(c *Core) { c.hosts.list.entryOf(1).stranded = true },
 		"above its floor":        func(c *Core) { c.floors.unconfirmed = map[protocol.ShardID]protocol.Token{5: {Seq: 1}} },
 	} {
 		b := newBench(t, &Floors{})

@@ -4,7 +4,7 @@ import "github.com/peerage-go/peerage/internal/core/protocol"
 
 // stopShard begins the stop of a shard, in answer to the order with that Seq, if any.
 func (hs *hostTable) stopShard(s StopShard, order uint64) {
-	h := &hs.list[s.Shard]
+	h := hs.list.entryOf(s.Shard)
 	s.Term = hs.floors.term
 	h.phase, h.to, h.answers, h.again, h.stranded = stopping, s.To, order, turning{}, false
 	hs.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
@@ -15,10 +15,10 @@ func (hs *hostTable) stopShard(s StopShard, order uint64) {
 // the floor rises, and Stopped is sent until a coordinator confirms it.
 func (hs *hostTable) shardStopped(shards []protocol.ShardToken) {
 	for _, st := range shards {
-		if int(st.Shard) >= len(hs.list) {
+		if !hs.list.hasShard(st.Shard) {
 			continue
 		}
-		h := &hs.list[st.Shard]
+		h := hs.list.entryOf(st.Shard)
 		if h.phase == none || h.token != st.Token {
 			continue
 		}
@@ -35,7 +35,7 @@ func (hs *hostTable) shardStopped(shards []protocol.ShardToken) {
 // finishStop reports that a shard has stopped, in answer to the order for it. So a
 // coordinator that has since named another home can tell which of its orders was obeyed.
 func (hs *hostTable) finishStop(s protocol.ShardID) {
-	h := &hs.list[s]
+	h := hs.list.entryOf(s)
 	next := h.next
 	order := protocol.Head{Seq: h.answers}
 	hs.states.noteSent(protocol.ShardToken{Shard: s, Token: h.token}, h.to)
@@ -51,7 +51,7 @@ func (hs *hostTable) finishStop(s protocol.ShardID) {
 // and a stranded or stopped shard answers it immediately (turn, promise). Until
 // then a member may join that can take the state, and the next order names it.
 func (hs *hostTable) goOn(s protocol.ShardID, order turning) {
-	switch h := &hs.list[s]; {
+	switch h := hs.list.entryOf(s); {
 	case h.stranded:
 		hs.redirectState(s, order)
 	case h.to == order.to:
@@ -65,7 +65,7 @@ func (hs *hostTable) goOn(s protocol.ShardID, order turning) {
 // stop ends, and the state stays here for the shard's next home. An order from
 // before the coordinator saw the former one go changes nothing.
 func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
-	h := &hs.list[s]
+	h := hs.list.entryOf(s)
 	switch {
 	case order.to == 0:
 		h.answers = order.seq
@@ -77,14 +77,14 @@ func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
 
 // giveUp ends the stop of a stranded shard that gets no other home.
 func (hs *hostTable) giveUp(s protocol.ShardID) {
-	if hs.list[s].stranded {
+	if hs.list.entryOf(s).stranded {
 		hs.finishStop(s)
 	}
 }
 
 // recordStopped records a shard's stop in the floors and the routes.
 func (hs *hostTable) recordStopped(s protocol.ShardID) {
-	h := &hs.list[s]
+	h := hs.list.entryOf(s)
 	hs.arm()
 	hs.floors.stopped(s, h.token)
 	*h = host{}
@@ -104,8 +104,7 @@ func (hs *hostTable) startNext(o *protocol.HostOrder) {
 // reported as stopped: their tokens are floors now.
 func (hs *hostTable) abandoned() {
 	hs.do(AbandonAll{})
-	for i := range hs.list {
-		id, h := protocol.ShardID(i), &hs.list[i]
+	for id, h := range hs.list.usedShards() {
 		if h.phase == none {
 			continue
 		}
@@ -136,7 +135,7 @@ func (hs *hostTable) sendElsewhere(o protocol.HandOffOrder, order turning) bool 
 		// A late duplicate of the same order: the state has been sent there.
 		return false
 	}
-	hs.list[o.Shard].token = o.Token
+	hs.list.entryOf(o.Shard).token = o.Token
 	hs.hosting++
 	hs.floors.started(o.Shard, o.Token)
 	hs.stopShard(StopShard{Shard: o.Shard, Token: o.Token, To: o.To, Within: order.within}, order.seq)
