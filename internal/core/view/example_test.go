@@ -33,5 +33,5 @@ func ExampleDecode() {
 	fmt.Println(err)
 	// Output:
 	// n2 <nil>
-	// view: unknown message
+	// wire: message of an unknown kind
 }
