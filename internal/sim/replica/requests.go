@@ -44,8 +44,6 @@ var expiry = []replicator.Expiry{{Prefix: keyIdle, After: 700 * time.Millisecond
 type requestClient struct {
 	d    *Driver
 	rand *virtual.Rand
-	// snapshots are those that a plan is being decided on.
-	snapshots int
 }
 
 // makeRequests makes requests until the run's faults end.
