@@ -107,11 +107,11 @@ func printFact(s *terminal.Screen, label, text string) {
 
 // printComparison says what the best-known alternative takes, by its own manual.
 func (v *Verdict) printComparison(s *terminal.Screen) {
-	text := fmt.Sprintf("\nAkka and Pekko expect %.0f s for this after one crash, or %.0f s with the settings that they recommend for five nodes.",
+	text := fmt.Sprintf("\nAkka and Pekko expect %.0f s for this after one crash, or %.0f s as recommended for five nodes.",
 		pekkoDefault.Seconds(), pekkoRecommended.Seconds())
 	for _, k := range v.kills {
 		if k.emergency {
-			text += " If most crash together, the rest ends, too."
+			text += " If most crash, all end."
 			break
 		}
 	}
