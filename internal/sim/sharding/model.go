@@ -48,7 +48,11 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 		}}
 	}
 	m.path = m.newPath()
-	m.mover = statemove.New(m.p.Node.ID, stateEnv{b, &m.cores, &m.instances, &m.outbox}, statemove.Room{HeldBytes: r.Config.HeldBytes, PartialMax: r.Config.PartialMax})
+	room := statemove.Room{HeldBytes: r.Config.HeldBytes, PartialMax: r.Config.PartialMax}
+	if r.Config.BulkBytes > 0 {
+		room.ChunkBytes = severalStates
+	}
+	m.mover = statemove.New(m.p.Node.ID, stateEnv{b, &m.cores, &m.instances, &m.outbox}, room)
 	m.instances = instances{m: b, cores: &m.cores, calls: &m.calls, mover: m.mover, shards: make([]*instance, m.spec.Shards)}
 	m.senders = senders{m: b, cores: &m.cores, calls: &m.calls, path: m.currentPath, seqs: make([]uint64, m.spec.Entities), probed: map[protocol.ShardID]bool{}}
 	m.producer = newProducer(b, &m.cores, &m.outbox, m.currentPath)

@@ -34,6 +34,9 @@ func (e stateEnv) SendChunk(to gossip.NodeID, c mover.Chunk) error {
 	return e.m.p.Net.Send(to, transport.Bulk, network.Frame{Kind: transport.KindEntity, Msg: &stateFrame{e.m.number, c}})
 }
 
+// severalStates is a size of chunks of several states, which may be too large for a connection.
+const severalStates = 300
+
 // sizeOfStates returns the bytes of the states in a chunk, with their names.
 func sizeOfStates(c mover.Chunk) (size int) {
 	for i := range c.States {

@@ -4,6 +4,7 @@
 package statemove
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"strconv"
@@ -50,20 +51,20 @@ type transfer struct {
 const (
 	// retryEvery is the interval of attempts to send when a connection is full.
 	retryEvery = 5 * time.Millisecond
-	// chunkBytes makes the states of most shards take several chunks.
+	// chunkBytes is below the cost of one state, so each takes a chunk of its own.
 	chunkBytes = 60
 	window     = 2
 )
 
-// Room is what a Mover has room for, 0 for the bounds of production.
+// Room is what a Mover has room for, 0 for the bounds of production, and for chunks of one state.
 type Room struct {
-	HeldBytes  int
-	PartialMax time.Duration
+	HeldBytes, ChunkBytes int
+	PartialMax            time.Duration
 }
 
 // New returns a Mover.
 func New(self gossip.NodeID, env Env, room Room) *Mover {
-	core := mover.New(mover.Config{Self: self, ChunkBytes: chunkBytes, Window: window, HeldBytesMax: room.HeldBytes, PartialMax: room.PartialMax})
+	core := mover.New(mover.Config{Self: self, ChunkBytes: cmp.Or(room.ChunkBytes, chunkBytes), Window: window, HeldBytesMax: room.HeldBytes, PartialMax: room.PartialMax})
 	return &Mover{self: self, env: env, core: core, transfers: map[*mover.Departure]*transfer{}}
 }
 
