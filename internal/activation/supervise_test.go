@@ -443,6 +443,7 @@ func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 		}
 		expect := func(want map[string]int) {
 			t.Helper()
+			synctest.Wait() // until the timers that log have ended
 			for text, n := range want {
 				if got := strings.Count(out.String(), text); got != n {
 					t.Errorf("%d lines with %q, want %d:\n%s", got, text, n, &out)
