@@ -24,14 +24,14 @@ type exporter struct {
 	removal figures.MembershipObserver
 	// replicator returns the observer of a replicator by its metric label.
 	replicator func(label string) figures.ReplicatorObserver
-	// countAsks returns the ended asks of each type by duration.
-	countAsks func() map[string][]uint64
+	// countDurations returns the durations of ended asks and writes.
+	countDurations func() figures.Durations
 }
 
 func newExporter(n *Node) (*exporter, error) {
 	e := &exporter{
 		node: n, replicator: func(string) figures.ReplicatorObserver { return figures.ReplicatorObserver{} },
-		countAsks: func() map[string][]uint64 { return nil },
+		countDurations: func() figures.Durations { return figures.Durations{} },
 	}
 	if n.cfg.Registerer == nil {
 		return e, nil
@@ -50,7 +50,7 @@ func newExporter(n *Node) (*exporter, error) {
 	if e.replicator, err = door.Open[func(label string) figures.ReplicatorObserver](e.all); err != nil {
 		return nil, err
 	}
-	if e.countAsks, err = door.Open[func() map[string][]uint64](e.all); err != nil {
+	if e.countDurations, err = door.Open[func() figures.Durations](e.all); err != nil {
 		return nil, err
 	}
 	return e, connect(e)

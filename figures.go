@@ -88,7 +88,8 @@ func (n reporter) describeNode() figures.Node {
 		Valid: m.Lease.Valid, Leader: m.Lease.Leader,
 		LeftSeconds: m.Lease.Left.Seconds(), FullSeconds: s.gossip.Config().Lease.Seconds(),
 	}
-	f.Links, f.Types, f.Data = linkFigures(m.Links), s.typeFigures(), s.dataFigures()
+	durations := n.exporter.countDurations()
+	f.Links, f.Types, f.Data = linkFigures(m.Links), s.typeFigures(durations.Asks), s.dataFigures(durations.MajorityWrites)
 	return f
 }
 
@@ -114,9 +115,9 @@ func linkFigures(links []membership.LinkStatus) (out []figures.Link) {
 	return out
 }
 
-// typeFigures returns the figures of all entity types, sorted by name.
-func (s *stack) typeFigures() (out []figures.Type) {
-	asks := s.node.exporter.countAsks()
+// typeFigures returns the figures of all entity types, sorted by name. asks are the durations of
+// their asks.
+func (s *stack) typeFigures(asks map[string][]uint64) (out []figures.Type) {
 	for _, t := range s.sharding.Status() {
 		f := figures.Type{Name: t.Type, Role: t.Role, Unregistered: t.Unregistered, Refused: t.Refused, ShardsTotal: len(t.Shards)}
 		if st, ok := s.node.registry.Stats(t.Type); ok {
@@ -165,8 +166,9 @@ func addMoves(f *figures.Type, t *placement.TypeStatus) {
 	}
 }
 
-// dataFigures returns the figures of the application's data, by role.
-func (s *stack) dataFigures() (out []figures.DataSet) {
+// dataFigures returns the figures of the application's data, by role. writes are the durations of
+// majority writes.
+func (s *stack) dataFigures(writes map[string][]uint64) (out []figures.DataSet) {
 	ctx, cancel := context.WithTimeout(context.Background(), dataPatience)
 	defer cancel()
 	for _, role := range s.roles() {
@@ -177,6 +179,7 @@ func (s *stack) dataFigures() (out []figures.DataSet) {
 		f := figures.DataSet{
 			Role: role, Keys: st.Keys - st.Tombstones, Tombstones: st.Tombstones, Bytes: st.Bytes, Pending: st.Pending, Lag: st.LagMax,
 			Settled: st.Settled, DurableFailing: st.DurableFailing, Updates: st.Updates, Reads: st.Reads, QuorumErrors: st.QuorumErrors,
+			WriteBuckets: writes[role],
 		}
 		if f.Lag > 0 && len(peers) > 0 {
 			f.Behind = slices.MaxFunc(peers, func(a, b figures.Replica) int { return cmp.Compare(a.Lag, b.Lag) }).ID

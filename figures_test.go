@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/door"
 	"github.com/peerage-go/peerage/internal/figures"
@@ -81,7 +82,7 @@ func TestFiguresWithoutANodeThatHangs(t *testing.T) {
 	})
 }
 
-// The durations of asks come from the histograms of the metrics.
+// The durations of asks and of majority writes come from the histograms of the metrics.
 func TestFiguresHaveLatenciesOfMetrics(t *testing.T) {
 	inBubble(t, 1, func(c *cluster) {
 		m := c.addWith(1, func(cfg *peerage.Config) { cfg.Registerer = prometheus.NewRegistry() }, nil)
@@ -91,9 +92,17 @@ func TestFiguresHaveLatenciesOfMetrics(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for i, level := range []ddata.Level{ddata.Majority, ddata.Majority, ddata.Majority, ddata.Local} {
+			if err := ddata.Update(context.Background(), m.Data(""), ddata.ORSetKey[string]("words"), level, func(s *ddata.ORSetTx[string]) error { s.Add(fmt.Sprint(i)); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
 		got := collect(t, m.Node)
 		if b := got.Nodes[0].Types[0].AskBuckets; len(b) != len(figures.LatencyBounds())+1 || b[len(b)-1] != 20 {
 			t.Errorf("buckets %v, want 20 asks", b)
+		}
+		if b := got.Nodes[0].Data[0].WriteBuckets; len(b) != len(figures.LatencyBounds())+1 || b[len(b)-1] != 3 {
+			t.Errorf("buckets %v, want three majority writes", b)
 		}
 	})
 }

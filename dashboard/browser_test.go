@@ -284,6 +284,10 @@ func (f *moving) Collect(ctx context.Context) figures.Cluster {
 				t.AskBuckets[k] = t.Handled * uint64(min(1000, 200+300*k)) / 1000
 			}
 		}
+		n.Data = slices.Clone(n.Data)
+		for j := range n.Data {
+			n.Data[j].WriteBuckets = n.Types[0].AskBuckets
+		}
 		c.Nodes = append(c.Nodes, n)
 	}
 	return c

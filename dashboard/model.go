@@ -88,7 +88,7 @@ func (m *model) update(c figures.Cluster) *shown {
 	}
 	m.addMembers(s, &c, nodes, span)
 	m.addTypes(s, &c, span)
-	m.addData(s, &c)
+	m.addData(s, &c, span)
 	m.noteSilence(s)
 	m.noteMoves(&c)
 	s.Fail = m.describeFailover(&c)
@@ -272,9 +272,15 @@ func (r *typeRow) addNode(n *figures.Node, t, before *figures.Type, span float64
 	r.Rate = max(0, r.Rate) + perSecond(t.Handled, before.Handled, span)
 	r.Dropped += perSecond(t.Dropped, before.Dropped, span)
 	r.handoffs += perSecond(t.HandoffsIn, before.HandoffsIn, span)
-	if last := len(t.AskBuckets) - 1; last >= 0 && (len(before.AskBuckets) == 0 || before.AskBuckets[last] <= t.AskBuckets[last]) {
+	if bucketsGrew(before.AskBuckets, t.AskBuckets) {
 		r.before, r.now = addCounts(r.before, before.AskBuckets), addCounts(r.now, t.AskBuckets)
 	}
+}
+
+// bucketsGrew reports whether there are buckets, and they were not reset since the ones before.
+func bucketsGrew(before, now []uint64) bool {
+	last := len(now) - 1
+	return last >= 0 && (len(before) == 0 || before[last] <= now[last])
 }
 
 // addCounts adds b to a, which may be nil.
@@ -319,14 +325,17 @@ func quantileMillis(cumulative []uint64, q float64) float64 {
 	return 1000 * bounds[len(bounds)-1]
 }
 
-func (m *model) addData(s *shown, c *figures.Cluster) {
+func (m *model) addData(s *shown, c *figures.Cluster, span float64) {
 	rows := map[string]*dataRow{}
 	for i := range c.Nodes {
 		for _, d := range c.Nodes[i].Data {
 			r := rows[d.Role]
 			if r == nil {
-				r = &dataRow{Role: d.Role}
+				r = &dataRow{Role: d.Role, WriteP50: -1, WriteP99: -1}
 				rows[d.Role] = r
+			}
+			if before, known := m.writesBefore(c.Nodes[i].ID, d.Role); known && span > 0 && bucketsGrew(before, d.WriteBuckets) {
+				r.before, r.now = addCounts(r.before, before), addCounts(r.now, d.WriteBuckets)
 			}
 			r.Replicas++
 			r.Keys, r.Tombstones, r.Bytes = max(r.Keys, d.Keys), max(r.Tombstones, d.Tombstones), max(r.Bytes, d.Bytes)
@@ -342,9 +351,19 @@ func (m *model) addData(s *shown, c *figures.Cluster) {
 		}
 	}
 	for _, r := range rows { // order-free: sorted below
+		r.WriteP50, r.WriteP99 = percentiles(r.before, r.now)
 		s.Data = append(s.Data, *r)
 	}
 	slices.SortFunc(s.Data, func(a, b dataRow) int { return cmp.Compare(a.Role, b.Role) })
+}
+
+// writesBefore returns the durations of majority writes that a node reported at the last poll.
+func (m *model) writesBefore(id gossip.NodeID, role string) (buckets []uint64, known bool) {
+	old, known := m.before[id]
+	if i := slices.IndexFunc(old.Data, func(d figures.DataSet) bool { return d.Role == role }); i >= 0 {
+		buckets = old.Data[i].WriteBuckets
+	}
+	return buckets, known
 }
 
 // mapShards returns where the shards of a type run. err is the error of the query.

@@ -125,6 +125,11 @@ type dataRow struct {
 	Behind     string `json:"behind,omitempty"`
 	Unsettled  int    `json:"unsettled"`
 	Failing    int    `json:"failing"`
+	// WriteP50 and WriteP99 are of majority writes that ended since the last poll, -1 if none did.
+	WriteP50 float64 `json:"write_p50_ms"`
+	WriteP99 float64 `json:"write_p99_ms"`
+
+	before, now []uint64 // write buckets
 }
 
 // shardMap shows where the shards of one type run.

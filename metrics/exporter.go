@@ -38,8 +38,8 @@ func (e *Exporter) Internal(target any) (found bool) {
 		*t = e.hist.observeReplicator
 	case *figures.MembershipObserver:
 		*t = e.hist.observeRemoval
-	case *func() map[string][]uint64:
-		*t = e.hist.countAsks
+	case *func() figures.Durations:
+		*t = e.hist.countDurations
 	default:
 		return false
 	}

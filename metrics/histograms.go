@@ -168,15 +168,24 @@ func (h *histograms) observeReplicator(role string) figures.ReplicatorObserver {
 	}
 }
 
-// countAsks returns the ended asks of each type by duration, for figures.Type.AskBuckets. It
-// leaves out asks without an answer of a handler: those are counted by outcome, and their
-// duration is that of a deadline.
-func (h *histograms) countAsks() map[string][]uint64 {
+// countDurations returns the durations that dashboards show. It leaves out asks without an answer of
+// a handler: those are counted by outcome, and their duration is that of a deadline.
+func (h *histograms) countDurations() figures.Durations {
+	return figures.Durations{
+		Asks: sumBuckets(h.asks, "type", func(labels map[string]string) bool { return labels["outcome"] != "failed" }),
+		MajorityWrites: sumBuckets(h.ddata, "role", func(labels map[string]string) bool {
+			return labels["op"] == "update" && labels["consistency"] == "majority"
+		}),
+	}
+}
+
+// sumBuckets sums the histograms of a family that are wanted, by the values of one label.
+func sumBuckets(family *prometheus.HistogramVec, by string, wanted func(labels map[string]string) bool) map[string][]uint64 {
 	out := map[string][]uint64{}
 	ch := make(chan prometheus.Metric, 64)
 	go func() {
 		defer close(ch)
-		h.asks.Collect(ch)
+		family.Collect(ch)
 	}()
 	for m := range ch {
 		var d dto.Metric
@@ -187,8 +196,8 @@ func (h *histograms) countAsks() map[string][]uint64 {
 		for _, l := range d.Label {
 			labels[l.GetName()] = l.GetValue()
 		}
-		if labels["outcome"] != "failed" {
-			out[labels["type"]] = addBuckets(out[labels["type"]], d.Histogram)
+		if wanted(labels) {
+			out[labels[by]] = addBuckets(out[labels[by]], d.Histogram)
 		}
 	}
 	return out

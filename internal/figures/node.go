@@ -172,4 +172,15 @@ type DataSet struct {
 	Updates        uint64 `json:"updates,omitempty"`
 	Reads          uint64 `json:"reads,omitempty"`
 	QuorumErrors   uint64 `json:"quorum_errors,omitempty"`
+	// WriteBuckets counts ended updates of this node at a majority by duration, as
+	// Type.AskBuckets counts asks. Those that failed are included.
+	WriteBuckets []uint64 `json:"write_buckets,omitempty"`
+}
+
+// Durations are the histograms of metrics as dashboards need them, in the form of
+// Type.AskBuckets. nil maps: the node has no metrics.
+type Durations struct {
+	// Asks are ended asks by entity type, MajorityWrites ended updates at a majority by the
+	// metric label of their replicator's role.
+	Asks, MajorityWrites map[string][]uint64
 }
