@@ -69,6 +69,12 @@ func (d *Deliveries) Noted(producer uint64, entity int, n uint64, aside bool) {
 	}
 }
 
+// EndedLate records that a message was handled at a home whose memory of the shard is lost: the
+// next home had begun before the handler returned.
+func (d *Deliveries) EndedLate(producer uint64, entity int, n uint64) {
+	d.streamOf(producer, entity).ended[n] = true
+}
+
 // Lost records that the memory of a shard was lost with its home.
 func (d *Deliveries) Lost(shard protocol.ShardID) {
 	for _, s := range d.streams { // order-free: each by itself

@@ -11,6 +11,12 @@ func TestDeliveriesRunOnceInTheirOrder(t *testing.T) {
 			return nil
 		}
 	}
+	late := func(n uint64) step {
+		return func(d *Deliveries) *Violation {
+			d.EndedLate(7, 5, n)
+			return nil
+		}
+	}
 	confirmed := func(n uint64) step { return func(d *Deliveries) *Violation { return d.Confirmed(1, 7, 5, n) } }
 	flushed := func(n uint64) step { return func(d *Deliveries) *Violation { return d.Flushed(1, 7, 5, n) } }
 	lost := func(d *Deliveries) *Violation {
@@ -27,6 +33,8 @@ func TestDeliveriesRunOnceInTheirOrder(t *testing.T) {
 		"twice":                           {[]step{runs(1), noted(1, false), runs(1)}, "S2"},
 		"its home ended before it noted":  {[]step{runs(1), runs(1)}, ""},
 		"twice, its memory was lost":      {[]step{runs(1), noted(1, false), lost, runs(1)}, ""},
+		"twice, the first ended late":     {[]step{runs(1), lost, late(1), runs(1)}, ""},
+		"ended late and confirmed":        {[]step{runs(1), lost, late(1), confirmed(1), runs(1)}, "S2"},
 		"confirmed, its memory was lost":  {[]step{runs(1), noted(1, false), confirmed(1), lost, runs(1)}, "S2"},
 		"above the confirmed, lost":       {[]step{runs(1), noted(1, false), confirmed(1), lost, runs(2)}, ""},
 		"put aside and run to its end":    {[]step{runs(1), noted(1, true), runs(2), noted(2, false), runs(1), noted(1, false)}, ""},

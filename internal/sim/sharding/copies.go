@@ -87,7 +87,7 @@ func (x *instances) onCopyReturn(i *instance, msg *datapath.Message) {
 	}
 	aside := i.resumes != msg && x.m.run.Rand.Line.IntN(putAside) == 0
 	i.memory.Ran(id, s, aside)
-	x.m.checks.deliveries.Noted(uint64(s.Producer), msg.Entity, msg.Copy.Number, aside)
+	x.m.checks.noteCopy(i.key(), msg, aside)
 	if !aside {
 		x.confirmCopy(msg, copyHandled, i.memory.All(id, s.Producer))
 		return
@@ -159,6 +159,18 @@ func (t *typeChecks) checkMemory(m *base, st protocol.ShardToken, memory []byte)
 	}
 	r.Hit(coverage.MemoryLost)
 	t.deliveries.Lost(st.Shard)
+}
+
+// noteCopy notes that an instance of a shard has a message in its memory. The memory of an instance
+// that outlives its lease is lost once the next one has begun.
+func (t *typeChecks) noteCopy(st protocol.ShardToken, msg *datapath.Message, aside bool) {
+	producer, n := uint64(msg.Copy.Stamp.Producer), msg.Copy.Number
+	switch {
+	case t.endings[st.Shard].token == st.Token:
+		t.deliveries.Noted(producer, msg.Entity, n, aside)
+	case !aside:
+		t.deliveries.EndedLate(producer, msg.Entity, n)
+	}
 }
 
 // checkConfirmed returns a process on the hosts in q whose producer has messages that are not
