@@ -562,3 +562,20 @@ func TestCallersWithdraw(t *testing.T) {
 		}
 	}
 }
+
+// TestAClosedRouteAsksForAHomeWhenARefusalComesBack: it was closed while its only message was at the
+// home that refuses it, and so had no reason to ask.
+func TestAClosedRouteAsksForAHomeWhenARefusalComesBack(t *testing.T) {
+	refuse := func(r *Route[note]) { sendAll(r, 7); r.Refused(2, r.window.Sent(), *message(7)) }
+	for name, end := range map[string]func(r *Route[note]){
+		"acknowledged": func(r *Route[note]) { r.MarkerAcked(2, 1) },
+		"lost":         func(r *Route[note]) { r.PeerLost(2) },
+	} {
+		playSteps(t, name, opened(2, false), []step{
+			{refuse, "hide; misrouted under 1.1; marker to 2 under 0.1", "closed"},
+			{func(r *Route[note]) { r.Close(0, protocol.Token{}) }, "hide", "closed"},
+			{end, "need home", "closed"},
+			{openAt(3, 2, false), "hide; send to 3 under 1.2 message 7; freed", "remote"},
+		})
+	}
+}

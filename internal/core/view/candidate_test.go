@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 func campaignOf(self gossip.NodeID, word string) *campaign {
@@ -430,5 +431,49 @@ func TestACandidateAsksAgain(t *testing.T) {
 	p.now = p.candidacy.deadline
 	if to := asked(); len(to) > 0 || p.candidacy != nil {
 		t.Errorf("at its deadline it asks %v", to)
+	}
+}
+
+// TestWhatMovesACandidacy: the latest of the staggers, the back-off and the promise to a leader, but
+// for one to itself; and the field is left to another candidate until then, not to an earlier time.
+func TestWhatMovesACandidacy(t *testing.T) {
+	for name, c := range map[string]struct {
+		word string
+		edit func(p *campaign)
+		want func(p *campaign) clock.Instant
+	}{
+		"a promise to itself": {"uu", func(p *campaign) { p.acceptor.guardLeader(1) }, func(p *campaign) clock.Instant { return p.now }},
+		"no leader, a time that is left over": {"uu", func(p *campaign) { p.acceptor.guard.until = p.now.Add(time.Hour) },
+			func(p *campaign) clock.Instant { return p.now }},
+		"a back-off that ends later": {"uu", func(p *campaign) {
+			p.acceptor.guardLeader(2)
+			p.campaignAfter = p.acceptor.guard.until.Add(1)
+		}, func(p *campaign) clock.Instant { return p.campaignAfter }},
+		"a back-off that ends earlier": {"uu", func(p *campaign) {
+			p.acceptor.guardLeader(2)
+			p.campaignAfter = p.acceptor.guard.until.Add(-1)
+		}, func(p *campaign) clock.Instant { return p.acceptor.guard.until }},
+		"a back-off before the loss of the leader": {"uu", func(p *campaign) { p.campaignAfter = p.now.Add(-1) },
+			func(p *campaign) clock.Instant { return p.now }},
+		"a candidate that is given less time": {"uu", func(p *campaign) {
+			p.acceptor.promised = Ballot{Round: 9, Node: 2}
+			p.campaignAfter, p.candidateUntil = p.now.Add(5), p.now.Add(4)
+		}, func(p *campaign) clock.Instant { return p.campaignAfter }},
+		"a candidate that is given more": {"uu", func(p *campaign) {
+			p.acceptor.promised = Ballot{Round: 9, Node: 2}
+			p.campaignAfter, p.candidateUntil = p.now.Add(5), p.now.Add(6)
+		}, func(p *campaign) clock.Instant { return p.candidateUntil }},
+		"leaving, not alone": {"uu", func(p *campaign) {
+			p.departure.leaving = true
+		}, func(p *campaign) clock.Instant { return p.now.Add(p.cfg.Lease) }},
+		"staying, though others leave": {"uu", func(p *campaign) {
+			p.departure.leavers[2] = true
+		}, func(p *campaign) clock.Instant { return p.now }},
+		"a joiner": {"ju", func(p *campaign) { p.campaignAfter = p.now.Add(time.Hour) }, func(p *campaign) clock.Instant { return p.follower.joinerAt() }},
+	} {
+		p := campaignOf(1, c.word)
+		if c.edit(p); p.campaignAt() != c.want(p) {
+			t.Errorf("%s: stands in %v, want %v", name, p.campaignAt().Sub(p.now), c.want(p).Sub(p.now))
+		}
 	}
 }

@@ -189,3 +189,23 @@ func TestACarriedRemovalForSilenceWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestALeaderMayRuleWithItsLease: and only once no attempt of an earlier leader is open.
+func TestALeaderMayRuleWithItsLease(t *testing.T) {
+	o := leadershipOf("uuu")
+	if !o.mayRule() {
+		t.Fatal("a free leader with its lease may not rule")
+	}
+	o.free = false
+	if o.mayRule() {
+		t.Error("rules while it carries an attempt")
+	}
+	o.free, o.now = true, o.leaseUntil
+	if o.mayRule() {
+		t.Error("rules though its lease has ended")
+	}
+	o.now--
+	if !o.mayRule() {
+		t.Error("does not rule until the end of its lease")
+	}
+}
