@@ -50,6 +50,8 @@ type inbound struct {
 	// closed for the memory of one of them.
 	parts  [piecesMax]*part
 	halved atomic.Bool
+	// bounded: boundReceived has been called; the reader's.
+	bounded bool
 	// frames are those that a BlockHandler is processing.
 	frames Frames
 }
@@ -59,6 +61,19 @@ type inbound struct {
 func (in *inbound) end() {
 	in.ended.Store(true)
 	_ = in.conn.Close() // wakes the reader, which cleans up
+}
+
+// boundReceived bounds what waits in the socket of a message connection once it brings large
+// frames: small frames cannot overtake their pieces there. It is not done before, since a small
+// buffer costs a flood of small frames a fifth of its rate.
+func (in *inbound) boundReceived() {
+	if in.bounded || in.class != Message {
+		return
+	}
+	in.bounded = true
+	if conn := tcpUnder(in.conn); conn != nil {
+		socket.BoundReceived(conn)
+	}
 }
 
 // refusedByClosing is the refusal of connections during Close.

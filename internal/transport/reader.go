@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-
-	"github.com/peerage-go/peerage/internal/socket"
 )
 
 // Sizes of a reader's buffer. It starts small, since most of a large cluster's
@@ -227,9 +225,6 @@ func (r *receiver) initReceiver(cfg *Config, life *lifetime, counters *Counters,
 func (r *receiver) readFrames(in *inbound) error {
 	b := newFrameBuffer(min(r.cfg.class(in.class).FrameBytesMax, pieceBytes))
 	defer r.dropParts(in)
-	if conn := tcpUnder(in.conn); conn != nil && in.class == Message {
-		socket.BoundReceived(conn)
-	}
 	for {
 		n, err := in.conn.Read(b.space())
 		if n > 0 {
@@ -272,6 +267,7 @@ func (r *receiver) handOut(in *inbound, b *frameBuffer) error {
 			return errReplaced
 		}
 		if slot := b.slot(); slot != 0 {
+			in.boundReceived()
 			whole, err := r.takePiece(in, k, slot, b.cut(size))
 			if err != nil {
 				return err
