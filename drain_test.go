@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -111,6 +112,22 @@ func TestDrainKeepsTheProcess(t *testing.T) {
 		}
 		if err := c.nodes[1].Drain(context.Background()); !errors.Is(err, peerage.ErrClosed) {
 			t.Errorf("Drain after Close: %v", err)
+		}
+	})
+}
+
+// The log of a drained node does not announce that it joins again.
+func TestADrainedNodeLogsThatItStaysOut(t *testing.T) {
+	inBubble(t, 2, func(c *cluster) {
+		var log logBook
+		out := c.addWith(2, func(cfg *peerage.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, nil)
+		c.ready(c.nodes...)
+		if err := out.Drain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if !log.has("level=INFO", "this incarnation has ended", "does not join again") || log.has("joins again") {
+			t.Errorf("%s", log.buf.String())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package peerage_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -60,13 +61,17 @@ func TestReadinessNamesTheEndOfTheLastIncarnation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rejoin time.Duration
 		want   string
+		logged string
 	}{
-		"stays out":   {-1, "RejoinAfter is negative"},
-		"joins again": {10 * time.Second, "joins again"},
+		"stays out":   {-1, "RejoinAfter is negative", "start the process again"},
+		"joins again": {10 * time.Second, "joins again", "joins again as a new one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(c *cluster) {
-				out := c.addWith(3, func(c *peerage.Config) { c.RejoinAfter = tc.rejoin }, nil)
+				var log logBook
+				out := c.addWith(3, func(c *peerage.Config) {
+					c.RejoinAfter, c.Logger = tc.rejoin, slog.New(slog.NewTextHandler(&log, nil))
+				}, nil)
 				c.ready(c.nodes...)
 				c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
 				c.until(20*time.Second, "the other nodes have removed it", func() bool { return len(c.nodes[0].View().Members) == 3 })
@@ -78,6 +83,9 @@ func TestReadinessNamesTheEndOfTheLastIncarnation(t *testing.T) {
 					if code != 503 || !strings.Contains(body, want) || !strings.Contains(st.NotReady, want) {
 						t.Errorf("/readyz: %d %s; /status: %q; want %q", code, body, st.NotReady, want)
 					}
+				}
+				if !log.has("level=WARN", "this incarnation has ended", tc.logged) {
+					t.Errorf("no warning of the log says %q", tc.logged)
 				}
 			})
 		})

@@ -203,13 +203,16 @@ func (s *stack) markEnded(r gossip.Removed) {
 	})
 }
 
-// logEnd logs the end of the incarnation, as a warning if no call asked for it.
+// logEnd logs the end of the incarnation and what follows, as a warning if no call asked for it.
 func (s *stack) logEnd(r gossip.Removed) {
-	level := slog.LevelWarn
-	if s.node.isClosing() {
-		level = slog.LevelInfo
+	level, next := slog.LevelWarn, "this incarnation has ended; the node joins again as a new one"
+	switch {
+	case s.node.isClosing():
+		level, next = slog.LevelInfo, "this incarnation has ended, as the node drains or closes; it does not join again"
+	case s.node.cfg.RejoinAfter < 0:
+		next = "this incarnation has ended, and RejoinAfter is negative; start the process again"
 	}
-	s.node.cfg.Logger.Log(context.Background(), level, "this incarnation has ended; the node joins again unless it is closing or RejoinAfter is negative",
+	s.node.cfg.Logger.Log(context.Background(), level, next,
 		"node", s.gossip.Self().ID, "epoch", r.Epoch, "reason", r.Reason)
 }
 
