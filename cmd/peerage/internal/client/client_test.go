@@ -96,3 +96,19 @@ func TestDrainFindsItsMember(t *testing.T) {
 		}
 	}
 }
+
+// A service that serves only Node.Handler, which is read-only, is no node that lacks a page: the error
+// says how to allow it.
+func TestReadOnlyServicesAreExplained(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"name": "a", "node": "0000000000000001"}`))
+	})
+	c := newClient(t, serve(t, mux.ServeHTTP))
+	_, drain := c.Drain(t.Context(), "a")
+	for option, err := range map[string]error{"dashboard.Options.AllowDrain": drain, "dashboard.Options.AllowPlace": c.Place(t.Context(), "counter", 1, "a")} {
+		if err == nil || !strings.Contains(err.Error(), option) || strings.Contains(err.Error(), "404") {
+			t.Errorf("%v does not name %s", err, option)
+		}
+	}
+}

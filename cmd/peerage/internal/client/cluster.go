@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -64,7 +65,23 @@ func (c *Client) Explain(ctx context.Context, typ, shard, id string) (h History,
 func (c *Client) Place(ctx context.Context, typ string, shard sharding.ShardID, name string) error {
 	var none struct{}
 	query := url.Values{"type": {typ}, "shard": {strconv.FormatUint(uint64(shard), 10)}, "node": {name}}
-	return c.Do(ctx, http.MethodPost, "/place", query, &none)
+	return explainMissing(c.Do(ctx, http.MethodPost, "/place", query, &none), howToPlace)
+}
+
+const (
+	howToPlace = "the service must allow it: with dashboard.Options.AllowPlace on its dashboard, or by a handler of its own that calls Registry.Place"
+	howToDrain = "end its process with SIGTERM if it calls Node.Shutdown then, or let the service allow drains: with dashboard.Options.AllowDrain" +
+		" on its dashboard, or by a handler of its own that calls Node.Drain"
+)
+
+// explainMissing explains the answer of a service that serves Node.Handler, which is read-only, but not
+// what "peerage node" serves besides.
+func explainMissing(err error, how string) error {
+	refused := (*RefusedError)(nil)
+	if errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusMethodNotAllowed) {
+		return fmt.Errorf("%s offers no such request over HTTP, as \"peerage node\" does; %s", refused.Node, how)
+	}
+	return err
 }
 
 // Drain takes the member of a name or NodeID out of its cluster, and waits until it has left.
@@ -74,7 +91,7 @@ func (c *Client) Drain(ctx context.Context, name string) (d harness.Drained, err
 		return d, err
 	}
 	if s.Name == name || s.Node.String() == name {
-		return d, c.Do(ctx, http.MethodPost, "/drain", nil, &d)
+		return d, explainMissing(c.Do(ctx, http.MethodPost, "/drain", nil, &d), howToDrain)
 	}
 	m, err := member(&s, name)
 	if err != nil {
@@ -84,7 +101,7 @@ func (c *Client) Drain(ctx context.Context, name string) (d harness.Drained, err
 	if api == "" {
 		return d, fmt.Errorf("%s does not publish the address of its HTTP API; name that with --node", name)
 	}
-	return d, c.DoAt(ctx, api, http.MethodPost, "/drain", nil, &d)
+	return d, explainMissing(c.DoAt(ctx, api, http.MethodPost, "/drain", nil, &d), howToDrain)
 }
 
 // Metrics returns the metrics of the node whose HTTP API is at an address, as text.
