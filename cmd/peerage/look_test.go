@@ -91,6 +91,13 @@ func TestCertsThenNodesThenLook(t *testing.T) {
 		if !json.Valid([]byte(text)) || camelKey.MatchString(text) {
 			t.Errorf("%v --json: %s", tc.args, text)
 		}
+		if strings.Contains(got, "Ctrl-C") {
+			t.Errorf("%v: no terminal has Ctrl-C here:\n%s", tc.args, got)
+		}
+	}
+	var types []map[string]any
+	if err := json.Unmarshal([]byte(ask("types", "--json")), &types); err != nil || len(types) != 1 || types[0]["type"] != "counter" || types[0]["name"] != nil {
+		t.Errorf("types --json has the name under %q alone, as other outputs do: %v, %v", "type", types, err)
 	}
 	refused(t, exitFailed, append([]string{"shards", "count"}, admin...)...)
 	refused(t, exitFailed, append([]string{"drain", "c"}, admin...)...)

@@ -42,7 +42,8 @@ func (m *memberRow) state() string {
 
 // typeRow is an entity type in the output of `peerage types`.
 type typeRow struct {
-	Name string `json:"name"`
+	// Name is in the JSON as that of TypeStats, under "type" as in all other outputs.
+	Name string `json:"-"`
 	Role string `json:"role,omitempty"`
 	// Coordinator is the name of the node that places the shards.
 	Coordinator string `json:"coordinator,omitempty"`
@@ -82,6 +83,7 @@ func askCluster(ctx context.Context, c *client.Client, only string) (o overview,
 			}
 			row.Shards, row.Entities = row.Totals()
 		}
+		row.Type = t.Name
 		o.Types = append(o.Types, row)
 	}
 	if only != "" && len(o.Types) == 0 {

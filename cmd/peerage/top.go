@@ -82,9 +82,9 @@ func (p *program) showTop(ctx context.Context, t *top, every time.Duration, coun
 		case p.json:
 			err = p.printJSON(rows)
 		case screen.Live():
-			screen.Draw(topLines(screen, &o, rows))
+			screen.Draw(append(topLines(screen, &o, rows), "", screen.Paint(terminal.Dim, "Ctrl-C ends")))
 		default:
-			screen.Print(0, strings.Join(topLines(screen, &o, rows), "\n"))
+			screen.Print(0, strings.Join(append(topLines(screen, &o, rows), ""), "\n"))
 		}
 		if err != nil || n == count {
 			return err
@@ -198,7 +198,7 @@ func topLines(screen *terminal.Screen, o *overview, rows []topRow) []string {
 			picture[at] = screen.Paint(terminal.Yellow, picture[at])
 		}
 	}
-	return append(picture, "", screen.Paint(terminal.Dim, "Ctrl-C ends"))
+	return picture
 }
 
 func viewOf(o *overview) string {
