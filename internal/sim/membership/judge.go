@@ -71,13 +71,26 @@ func (j *Judge) NoteGone(id gossip.NodeID) { j.members.Gone(id) }
 
 // onPublished records a newly held view.
 func (j *Judge) onPublished(d *Driver, v *gossip.View) {
-	if j.newest == nil || j.newest.Cluster != v.Cluster || j.newest.Epoch < v.Epoch {
+	if j.isNewest(v) {
 		if j.newest != nil && j.newest.Epoch.Generation() != v.Epoch.Generation() {
 			j.onGeneration()
 		}
 		j.newest = v
 	}
 	j.run.Judge(j.members.Published(time.Duration(j.run.Now()), d.p.ID(), v))
+}
+
+// isNewest reports whether a view that is published replaces the newest one. That of another cluster
+// does if any of its voters lives: else it is the last word of a cluster that has ended, which came
+// late to a member.
+func (j *Judge) isNewest(v *gossip.View) bool {
+	if j.newest == nil || j.newest.Cluster == v.Cluster {
+		return j.newest == nil || j.newest.Epoch < v.Epoch
+	}
+	return slices.ContainsFunc(v.Members, func(m gossip.Member) bool {
+		d := j.drivers[m.ID]
+		return m.Status.Votes() && d != nil && d.p.Active()
+	})
 }
 
 // onLease records a changed lease, and reports whether the process had no valid one before.

@@ -116,3 +116,34 @@ func TestDecisionsNeedQuorums(t *testing.T) {
 		t.Error("a takeover is decided although a member lives that did not accept it")
 	}
 }
+
+// The last view of a cluster that has ended may reach a member after the next cluster has formed.
+func TestALateViewOfAnEndedClusterIsNotTheNewest(t *testing.T) {
+	j := NewJudge(newTestRun(), func() {})
+	node := func(id gossip.NodeID, s gossip.Status) gossip.Member {
+		return gossip.Member{Node: gossip.Node{ID: id}, Status: s}
+	}
+	for id := range gossip.NodeID(4) {
+		j.drivers[id] = &Driver{p: &process.Process{Run: j.run, Thread: virtual.NewThread(&j.run.Time)}}
+	}
+	former := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 1, Members: []gossip.Member{node(1, gossip.Up), node(2, gossip.Joining)}}
+	next := &gossip.View{Cluster: 2, Epoch: gossip.FirstEpoch(2), Members: []gossip.Member{node(3, gossip.Up)}}
+	if !j.isNewest(former) {
+		t.Error("the first view is not the newest")
+	}
+	j.newest = former
+	if !j.isNewest(next) {
+		t.Error("the view of a new cluster is not the newest")
+	}
+	j.newest = next
+	if !j.isNewest(former) {
+		t.Error("the view of another cluster with a voter that lives is not the newest")
+	}
+	j.drivers[1].p.Thread.End()
+	if j.isNewest(former) {
+		t.Error("the view of a cluster without a voter replaces that of the living one")
+	}
+	if later := *next; j.isNewest(&later) {
+		t.Error("a view replaces itself")
+	}
+}
