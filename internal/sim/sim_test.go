@@ -2,10 +2,15 @@ package sim
 
 import (
 	"flag"
+	"iter"
 	"maps"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,9 +89,7 @@ func campaign(t *testing.T, cfg Config, first uint64, n int) Marks {
 	marks := Marks{}
 	failures, events, strict, virtual := 0, 0, 0, time.Duration(0)
 	start := time.Now()
-	for i := range n {
-		cfg.Seed = first + uint64(i)
-		r := Run(cfg)
+	for _, r := range playSeeds(cfg, first, n) {
 		events += r.Events
 		virtual += r.Virtual
 		if len(r.Weakened) == 0 {
@@ -109,6 +112,35 @@ func campaign(t *testing.T, cfg Config, first uint64, n int) Marks {
 	took := time.Since(start)
 	t.Logf("%d seeds, %d with all checkers in their strict forms, %d events, %v of virtual time in %v: %.1f seeds/s", n, strict, events, virtual.Round(time.Second), took.Round(time.Millisecond), float64(n)/took.Seconds())
 	return marks
+}
+
+// playSeeds plays seeds on all processors, and yields their results in the order of the seeds.
+func playSeeds(cfg Config, first uint64, n int) iter.Seq2[int, Result] {
+	return func(yield func(int, Result) bool) {
+		// A run makes much garbage and keeps little: this costs some 15 MB, and saves a quarter of the time.
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
+		const together = 64
+		for at := 0; at < n; at += together {
+			results := make([]Result, min(together, n-at))
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range runtime.GOMAXPROCS(0) {
+				wg.Go(func() {
+					for i := next.Add(1) - 1; i < int64(len(results)); i = next.Add(1) - 1 {
+						cfg := cfg
+						cfg.Seed = first + uint64(at) + uint64(i)
+						results[i] = Run(cfg)
+					}
+				})
+			}
+			wg.Wait()
+			for i, r := range results {
+				if !yield(at+i, r) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // TestApart plays runs in which two clusters of one name start apart and meet.
