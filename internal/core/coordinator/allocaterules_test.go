@@ -1,0 +1,180 @@
+package coordinator
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// tracedTimes counts the events of a kind in the last step, with a detail or any.
+func (b *bench) tracedTimes(kind, detail string) (n int) {
+	for _, e := range b.trace {
+		if e.Kind == kind && (detail == "" || e.Detail == detail) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestWhereTheStateOfAShardWaits: at the new home that was named, even if it leaves by now; else at
+// the former one; and a former home that takes no shards keeps none from the new one.
+func TestWhereTheStateOfAShardWaits(t *testing.T) {
+	const fit, silent, leaving, gone = "fit", "silent", "leaving", "gone"
+	for _, c := range []struct {
+		prefer, from string // "" for none
+		want         gossip.NodeID
+	}{
+		{fit, "", 2}, {fit, fit, 2}, {leaving, "", 0}, {leaving, fit, 2}, {leaving, gone, 2}, {silent, "", 0},
+		{silent, fit, 1}, {silent, leaving, 2}, {silent, silent, 2}, {silent, gone, 2},
+		{gone, fit, 1}, {gone, leaving, 0}, {gone, gone, 0}, {gone, "", 0}, {"", fit, 1}, {"", leaving, 0}, {"", "", 0},
+	} {
+		s, st := &shard{}, &strategy.State{}
+		add := func(node gossip.NodeID, is string) gossip.NodeID {
+			if is != gone && is != "" {
+				st.Regions = append(st.Regions, strategy.Region{Node: node, Silent: is == silent, Leaving: is == leaving})
+			}
+			if is == "" {
+				return 0
+			}
+			return node
+		}
+		s.from, s.prefer = add(1, c.from), add(2, c.prefer)
+		if got := (&table{}).bearer(st, s); got != c.want {
+			t.Errorf("new home %q, former home %q: %d, want %d", c.prefer, c.from, got, c.want)
+		}
+	}
+}
+
+// TestAPassWithoutRegionsPlacesStatesAlone: once a pass has found no region, it asks for none again,
+// but a shard whose state waits somewhere is placed there.
+func TestAPassWithoutRegionsPlacesStatesAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		from gossip.NodeID
+		full bool
+		want gossip.NodeID
+	}{
+		"no state":                  {0, true, 0},
+		"no state, regions":         {0, false, 1},
+		"a state":                   {2, true, 2},
+		"a state at a lost node":    {9, true, 0},
+		"a lost state, and regions": {9, false, 1},
+	} {
+		b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil)
+		tb := &b.c.table
+		b.c.out = &Effects{}
+		s := &tb.shards[0]
+		if s.known = true; c.from != 0 {
+			s.moveFrom(c.from, protocol.Token{Term: 1, Seq: 1})
+		}
+		p := placement{table: tb, full: c.full}
+		if p.placeShard(0); s.home != c.want || p.full != c.full {
+			t.Errorf("%s: goes to %d, want %d; full %v", name, s.home, c.want, p.full)
+		}
+	}
+}
+
+// TestAShardWithoutARegionIsTracedOnce: a step, not for each shard, and not in steps without news.
+func TestAShardWithoutARegionIsTracedOnce(t *testing.T) {
+	b := newBench(t, Config{Shards: 3, MinMembers: 3}, 1, 2).settle(nil, nil)
+	b.ask(2, 0, 1, 2)
+	if n := b.tracedTimes(TraceNoRegion, "too few regions"); n != 1 || count[Write](b) != 0 {
+		t.Errorf("traced %d times, %d writes", n, count[Write](b))
+	}
+	if b.step(Tick{}); b.traced(TraceNoRegion) {
+		t.Error("traced again without news")
+	}
+}
+
+// TestHomesAreWrittenInOrder: of the shards, each once; the trace shows which had one before.
+func TestHomesAreWrittenInOrder(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil).ask(2, 3, 1, 3)
+	records := one[Write](b).Records
+	if len(records) != 2 || records[0].Shard != 1 || records[1].Shard != 3 || !records[0].Token.Less(records[1].Token) {
+		t.Errorf("written %+v", records)
+	}
+	if n := b.tracedTimes(TraceChosen, ""); n != 2 || b.tracedTimes(TraceChosen, AllocatedBefore) != 0 {
+		t.Errorf("%d homes traced", n)
+	}
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	left := b.c.table.shards[1].home
+	if left == 1 {
+		left = b.c.table.shards[3].home
+	}
+	if left == 1 {
+		t.Fatal("both shards are at node 1")
+	}
+	if b.view(1); b.tracedTimes(TraceChosen, AllocatedBefore) == 0 {
+		t.Errorf("traced %+v", b.trace)
+	}
+}
+
+// TestAnOrderIsSentAgainInItsTurn: one that left a moment before the others are repeated waits.
+func TestAnOrderIsSentAgainInItsTurn(t *testing.T) {
+	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil)
+	repeated := func() (ids []protocol.ShardID) {
+		for _, m := range find[*protocol.HostShards](b) {
+			for _, o := range m.Shards {
+				ids = append(ids, o.Shard)
+			}
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	resend := b.c.cfg.Resend
+	b.ask(2, 0)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
+	began := b.now
+	b.now = began.Add(resend * 3 / 4)
+	b.ask(2, 1)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
+	b.now = max(began.Add(resend), b.c.table.nextResend)
+	if b.step(Tick{}); b.now.Sub(began) < resend*5/4 && !slices.Equal(repeated(), []protocol.ShardID{0}) {
+		t.Errorf("repeats the orders of %v", repeated())
+	}
+	b.now = b.now.Add(resend)
+	if b.step(Tick{}); !slices.Equal(repeated(), []protocol.ShardID{0, 1}) {
+		t.Errorf("a turn later: %v", repeated())
+	}
+}
+
+// TestAStateThatWasTakenWaitsNowhere: once its shard is hosted, and if its home is lost before.
+func TestAStateThatWasTakenWaitsNowhere(t *testing.T) {
+	for name, end := range map[string]func(tb *table){
+		"hosted":   func(tb *table) { tb.publishHome(0) },
+		"released": func(tb *table) { tb.releaseHome(&tb.shards[0]) },
+	} {
+		b := newBench(t, Config{Shards: 1}, 1, 2).settle(nil, nil).ask(2, 0)
+		b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
+		b.c.out = &Effects{}
+		s := &b.c.table.shards[0]
+		s.moveFrom(1, protocol.Token{Term: 1, Seq: 1})
+		if end(&b.c.table); s.from != 0 || s.ended != (protocol.Token{}) {
+			t.Errorf("%s: the state waits at %d", name, s.from)
+		}
+	}
+}
+
+// TestHomesThatARecordHasAreSentToAll: when the census ends.
+func TestHomesThatARecordHasAreSentToAll(t *testing.T) {
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 1}
+	b := newBench(t, Config{Shards: 2}, 1, 2)
+	b.settle([]protocol.Record{{Shard: 1, Home: 2, Token: tok}}, map[gossip.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok}}})
+	if to := b.homesOf(1); !slices.Equal(to, []gossip.NodeID{1, 2}) {
+		t.Errorf("the home is sent to %v", to)
+	}
+}
+
+// TestAPassEndsTheWaitOfShardsThatItPlaces: no Tick comes for them later.
+func TestAPassEndsTheWaitOfShardsThatItPlaces(t *testing.T) {
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3).settle(nil, nil).ask(2, 0)
+	b.failStart(one[Write](b)).failStart(one[Write](b)).none(count[Write])
+	if b.c.table.retryStart == 0 {
+		t.Fatal("does not wait")
+	}
+	if b.view(1, 2); b.c.table.retryStart != 0 {
+		t.Errorf("waits until %v for a shard that is placed", b.c.table.retryStart.Sub(b.now))
+	}
+}
