@@ -86,6 +86,14 @@ func TestAShardWithoutARegionIsTracedOnce(t *testing.T) {
 	if b.step(Tick{}); b.traced(TraceNoRegion) {
 		t.Error("traced again without news")
 	}
+	b = newBench(t, Config{Shards: 3}, 1, 2).settle(nil, nil)
+	b.c.members.peerOf(2).foreign = true
+	if b.ask(1, 0); b.tracedTimes(TraceNoRegion, "a node hosts shards under other settings") != 1 {
+		t.Errorf("traced %+v", b.trace)
+	}
+	if b.step(Tick{}); b.traced(TraceNoRegion) {
+		t.Error("other settings are traced again without news")
+	}
 }
 
 // TestHomesAreWrittenInOrder: of the shards, each once; the trace shows which had one before.
