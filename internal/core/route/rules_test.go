@@ -579,3 +579,22 @@ func TestAClosedRouteAsksForAHomeWhenARefusalComesBack(t *testing.T) {
 		})
 	}
 }
+
+// TestCallersKeepWaitingForRoom: on the connection, and in the window when a stop ends.
+func TestCallersKeepWaitingForRoom(t *testing.T) {
+	r, _ := blockedBy(1)
+	r.Grant(2, tokenOf(1), flow.Grant{Limit: 1000, LimitBytes: 1 << 20})
+	if got := actions(r, Full); got != "send to 2 under 1.1 message 1; await room to 2" {
+		t.Errorf("without room on the connection: %q", got)
+	}
+	r.RoomFound(2, Sent)
+	if got := actions(r, Sent); got != "send to 2 under 1.1 message 1; wake message 1, result 1; freed" {
+		t.Errorf("with room: %q", got)
+	}
+	r, _ = blockedBy(1)
+	r.Stop(2, tokenOf(1), "a", flow.Handler)
+	r.Stop(2, tokenOf(1), "a", flow.Open)
+	if got := actions(r, Sent); got != "freed of a; freed" || r.State() != "held up" {
+		t.Errorf("a stop that ends: %q, %s", got, r.State())
+	}
+}
