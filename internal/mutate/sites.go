@@ -77,8 +77,10 @@ func isChecker(fn *ast.FuncDecl) bool {
 	switch fn.Name.Name {
 	case "Check":
 		return fn.Recv != nil && fn.Type.Params.NumFields() == 0
-	case "checkShard", "checkRoute", "checkHost", "checkAttempts", "checkHistory":
+	case "checkShard", "checkRoute", "checkHost", "checkAttempts", "checkHistory", "checkCounts", "beingWritten":
 		return fn.Recv != nil
+	case "checkCallers":
+		return fn.Recv == nil
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -184,5 +185,98 @@ func TestAPassEndsTheWaitOfShardsThatItPlaces(t *testing.T) {
 	}
 	if b.view(1, 2); b.c.table.retryStart != 0 {
 		t.Errorf("waits until %v for a shard that is placed", b.c.table.retryStart.Sub(b.now))
+	}
+}
+
+// TestAStopDuringTheCensusEndsItsOwnClaim: one of the claiming node, under its token or above.
+func TestAStopDuringTheCensusEndsItsOwnClaim(t *testing.T) {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
+	for name, c := range map[string]struct {
+		node gossip.NodeID
+		seq  uint64
+		want phase
+	}{"its own": {2, 8, recorded}, "a later one": {2, 9, recorded}, "an earlier one": {2, 7, claimed}, "of another node": {3, 9, claimed}} {
+		b := newBench(t, Config{Shards: 2}, 1, 2, 3)
+		b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Shard: 1, Token: tok(8), State: protocol.ClaimHosted}}})
+		if got := b.c.table.shards[1].phase; got != claimed {
+			t.Fatalf("%s: the claim is %v", name, got)
+		}
+		b.c.census.unserve(claim{node: c.node, shard: 1, token: tok(c.seq)})
+		if got := b.c.table.shards[1].phase; got != c.want {
+			t.Errorf("%s: the shard is %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestShardsThatCountAsMoving: on their way out, or, if they had a home before, on their way in.
+func TestShardsThatCountAsMoving(t *testing.T) {
+	for p := free; p <= asking; p++ {
+		for _, known := range []bool{false, true} {
+			b := newBench(t, Config{Shards: 1}, 1, 2).settle(nil, nil)
+			b.c.table.shards[0].phase, b.c.table.shards[0].known = p, known
+			var st strategy.State
+			b.c.table.chooser.countShards(&st)
+			want := 0
+			if p == closing || p == stopping || p == asking || known && (p == writing || p == starting) {
+				want = 1
+			}
+			if st.Moving != want {
+				t.Errorf("phase %v, known %v: %d shards move", p, known, st.Moving)
+			}
+		}
+	}
+}
+
+// TestWaitsAfterFailedStartsDouble: from the second one on, up to a bound.
+func TestWaitsAfterFailedStartsDouble(t *testing.T) {
+	b := newBench(t, Config{Shards: 1}, 1, 2).settle(nil, nil)
+	b.c.out = &Effects{}
+	s, resend := &b.c.table.shards[0], b.c.cfg.Resend
+	for i, want := range []time.Duration{0, resend, 2 * resend, 4 * resend} {
+		b.c.table.noteFailedStart(0)
+		if s.failed != i+1 || i == 0 && s.retryAt != 0 || i > 0 && s.retryAt != b.c.now.Add(want) {
+			t.Errorf("failure %d: waits %v, want %v", i+1, s.retryAt.Sub(b.c.now), want)
+		}
+	}
+	s.failed = 1000
+	if b.c.table.noteFailedStart(0); s.retryAt != b.c.now.Add(startRetryMax) {
+		t.Errorf("waits %v at most", s.retryAt.Sub(b.c.now))
+	}
+}
+
+// TestAStateMayHaveBeenPassedOn: if the home to which it was sent left without a report, with more
+// than half of the members to which the predecessor wrote.
+func TestAStateMayHaveBeenPassedOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		node, from, to gossip.NodeID
+		unheard        []gossip.NodeID
+		voters         int
+		want           bool
+	}{
+		"a majority has left":         {2, 2, 4, []gossip.NodeID{4, 5}, 3, true},
+		"half has":                    {2, 2, 4, []gossip.NodeID{4, 5}, 4, false},
+		"some of the unheard stay":    {2, 2, 4, []gossip.NodeID{4, 1}, 2, false},
+		"the state is elsewhere":      {1, 2, 4, []gossip.NodeID{4, 5}, 3, false},
+		"the new home is here":        {2, 2, 1, []gossip.NodeID{1, 4, 5}, 3, false},
+		"the new home had reported":   {2, 2, 3, []gossip.NodeID{4, 5}, 3, false},
+		"the former home is the only": {2, 2, 4, []gossip.NodeID{4}, 1, true},
+	} {
+		b := newBench(t, Config{Shards: 1}, 1, 2)
+		b.c.census.unheard, b.c.census.voters = c.unheard, c.voters
+		if got := b.c.census.passedOn(&heldAt{c.node, protocol.Held{From: c.from, To: c.to}}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestAnOrderToAStrayProbes: it is repeated until the node has answered, so that each is answered.
+func TestAnOrderToAStrayProbes(t *testing.T) {
+	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil)
+	b.c.table.strays.list = []staleClaim{{2, 1, protocol.Token{Term: 1, Seq: 1}}}
+	b.now = max(b.now, b.c.table.nextResend)
+	b.step(Tick{})
+	m := one[*protocol.HandOff](b)
+	if !m.Probe || m.Within != b.c.cfg.StopTimeout || len(m.Shards) != 1 || m.Shards[0].Shard != 1 || m.Shards[0].Token.Seq != 1 {
+		t.Errorf("ordered %+v", m)
 	}
 }
