@@ -15,6 +15,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -164,27 +165,28 @@ func checkVersions(ctx context.Context, t *testing.T, f *fleet.Fleet, i int, new
 
 // TestRollingUpdateBetweenVersions rolls a loaded cluster to the next wire version and back, with
 // both versions mixed for a while. No ask fails, no counter lives twice, no reliable message runs
-// twice, and no read of replicated data is stale.
+// twice, and no read of replicated data is stale. CI rolls three processes, the default run two,
+// with less load.
 func TestRollingUpdateBetweenVersions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command once more; the run without -short does")
 	}
 	t.Parallel()
-	const places = 3
+	places, counters, answers := testsize.Runs(0, 2, 3), testsize.Runs(0, 12, 32), uint64(testsize.Runs(0, 200, 500))
 	next := buildNextVersion(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	f := &fleet.Fleet{Dir: t.TempDir(), Counters: 32, Shards: 32, Every: 20 * time.Millisecond, Replicas: 2, Registers: 4, Set: true, Reliable: true}
+	f := &fleet.Fleet{Dir: t.TempDir(), Counters: counters, Shards: counters, Every: 20 * time.Millisecond, Replicas: 2, Registers: 4, Set: true, Reliable: true}
 	defer f.End()
 	if err := f.Up(ctx, places); err != nil {
 		t.Fatal(err)
 	}
-	awaitAnswers(ctx, t, f, 500)
+	awaitAnswers(ctx, t, f, answers)
 	checkVersions(ctx, t, f, 0, wire.Newest)
 	for _, binary := range []string{next, ""} {
 		for i := range places {
 			updateProcess(ctx, t, f, i, binary)
-			awaitAnswers(ctx, t, f, 500)
+			awaitAnswers(ctx, t, f, answers)
 			switch {
 			case i < places-1:
 				checkVersions(ctx, t, f, i, wire.Newest) // mixed
