@@ -355,7 +355,7 @@ func EndWithin(c, parent *Context) {
 }
 
 // shardOps are the operations of its shard that a Context needs. Instances are named by
-// id: the caller is a handler, so its instance is in the map unless the shard is gone.
+// id: the caller is a handler, so its instance is in the table unless the shard is gone.
 type shardOps interface {
 	setTimer(id, name string, after, every time.Duration) error
 	cancelTimer(id, name string)

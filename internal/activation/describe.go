@@ -17,7 +17,7 @@ type EntityState = protocol.EntityState
 func Describe[C, Req, Resp any](s *Shard[C, Req, Resp], id string) (state EntityState, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.entities[id]; in != nil {
+	if in := s.entities.Find(id); in != nil {
 		return in.describeAs(s.info.number, time.Since(s.host.began)), true
 	}
 	return state, false
@@ -29,8 +29,8 @@ func Search[C, Req, Resp any](s *Shard[C, Req, Resp], text string, most int) (fo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Since(s.host.began)
-	for id, in := range s.entities { // order-free: sorted below
-		if !strings.Contains(id, text) {
+	for in := range s.entities.All() { // order-free: sorted below
+		if !strings.Contains(in.id, text) {
 			continue
 		}
 		if found = append(found, in.describeAs(s.info.number, now)); len(found) > 2*most {

@@ -63,7 +63,7 @@ func TestWaitingMessagesAreCounted(t *testing.T) {
 		synctest.Wait()
 		expect("all handled", 0, 0)
 		// A message that found its entity at rest is part of the task.
-		q := &runQueue[*Context, int, int]{plain: taskList[*Context, int, int]{tasks: appendTask(nil, s, s.entities["idle"], &Message[int]{}, false)}}
+		q := &runQueue[*Context, int, int]{plain: taskList[*Context, int, int]{tasks: appendTask(nil, s, s.entities.Find("idle"), &Message[int]{}, false)}}
 		if busy := q.appendBusy(nil); len(busy) != 1 || busy[0].extra != 1 || busy[0].in.id != "idle" {
 			t.Errorf("waiting for a worker: %+v", busy)
 		}

@@ -304,7 +304,7 @@ func TestATimerThatWasStoppedAtTheLastMoment(t *testing.T) {
 		deliver(t, s, "a", ask(1, 1))
 		synctest.Wait()
 		s.mu.Lock()
-		in := s.entities["a"]
+		in := s.entities.Find("a")
 		x := in.cold.timers["x"]
 		s.mu.Unlock()
 		deliver(t, s, "a", ask(2, 2))

@@ -103,7 +103,7 @@ func (s *Shard[C, Req, Resp]) endIdle(now uint32) {
 	if s.stopping != nil || !s.host.cfg.Alive() {
 		return
 	}
-	for _, in := range s.entities {
+	for in := range s.entities.All() {
 		if in.state != resting || uint16(now)-in.used <= sweepsPerTimeout {
 			continue
 		}
@@ -161,7 +161,7 @@ func (s *Shard[C, Req, Resp]) detachInstance(in *instance[C, Req, Resp]) {
 	next := &instance[C, Req, Resp]{id: in.id, mailbox: in.mailbox}
 	in.mailbox = nil
 	s.removeInstance(in)
-	s.entities[in.id] = next
+	s.entities.Add(next)
 	s.waiters.moveQueue(in, next)
 	s.touch(next)
 	s.startInstance(next)

@@ -8,7 +8,7 @@ import (
 )
 
 // instance is one activation of an entity, and its mailbox. At rest an entity costs an
-// instance, the application's own object and the map's entry.
+// instance, the application's own object and the entry of the table.
 //
 // All fields but left belong to the shard's mutex, or, while the instance is
 // running, ent to its runner.
@@ -45,7 +45,7 @@ const (
 	parked
 	// holding: it pauses after a panic.
 	holding
-	// detached: it was passivated, did not end in time, and is no longer in the map.
+	// detached: it was passivated, did not end in time, and is no longer in the table.
 	detached
 )
 

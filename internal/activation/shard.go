@@ -2,17 +2,20 @@ package activation
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/activation/idtable"
 	"github.com/peerage-go/peerage/internal/failure"
 	"github.com/zeebo/xxh3"
 )
 
-// Shard is a hosted shard: a map of instances under one mutex, which also guards their
+// Shard is a hosted shard: a table of instances under one mutex, which also guards their
 // mailboxes. The mutex is held for a look-up and an append, never while user code runs.
 //
 // An instance is in one of five states, and only these transitions exist:
@@ -43,8 +46,8 @@ type Shard[C, Req, Resp any] struct {
 	gone atomic.Bool
 
 	mu       sync.Mutex
-	entities map[string]*instance[C, Req, Resp]
-	// recent are some of entities, which Deliver finds without the map.
+	entities *idtable.Table[instance[C, Req, Resp]]
+	// recent are some of entities, which Deliver finds without the table.
 	recent [recentMost]*instance[C, Req, Resp]
 	// busy counts instances that run, are parked or are holding.
 	busy   int
@@ -64,7 +67,7 @@ type Shard[C, Req, Resp any] struct {
 }
 
 func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Token, states map[string][]byte) *Shard[C, Req, Resp] {
-	s := &Shard[C, Req, Resp]{host: h, entities: map[string]*instance[C, Req, Resp]{}}
+	s := &Shard[C, Req, Resp]{host: h, entities: idtable.New(func(in *instance[C, Req, Resp]) string { return in.id })}
 	s.queue = &h.queues[number%queues]
 	s.mailboxes.shared = &h.mailboxes
 	s.waiters = waitTable[C, Req, Resp]{typ: h.cfg.Type, capacity: h.cfg.Mailbox, mailboxes: &s.mailboxes, counters: h.cfg.Counters}
@@ -104,45 +107,52 @@ func (s *Shard[C, Req, Resp]) Node() gossip.NodeID { return s.info.node }
 func (s *Shard[C, Req, Resp]) Entities() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.entities)
+	return s.entities.Len()
 }
 
 // Lives reports whether the entity has an instance, running, at rest or stopping.
 func (s *Shard[C, Req, Resp]) Lives(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entities[id] != nil
+	return s.entities.Find(id) != nil
 }
 
 // IDs returns the ids of the instances, in no order.
 func (s *Shard[C, Req, Resp]) IDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ids := make([]string, 0, len(s.entities))
-	for id := range s.entities {
-		ids = append(ids, id)
+	return slices.AppendSeq(make([]string, 0, s.entities.Len()), idsOf(s.entities))
+}
+
+// idsOf yields the ids of instances, in no order; called with the mutex of their shard.
+func idsOf[C, Req, Resp any](entities *idtable.Table[instance[C, Req, Resp]]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for in := range entities.All() {
+			if !yield(in.id) {
+				return
+			}
+		}
 	}
-	return ids
 }
 
 // Hash returns the hash of an id, for PlaceOf.
 func Hash(id []byte) uint64 { return xxh3.Hash(id) }
 
 // Place is the slot in which Deliver and DeliverTo look for an instance before they use
-// the map: when messages are spread over many entities, a map costs as much as the
+// the table: when messages are spread over many entities, a table costs as much as the
 // mailbox. Ids may share a Place.
 type Place uint8
 
-// recentMost is the number of instances that a shard finds without its map.
+// recentMost is the number of instances that a shard finds without its table.
 const recentMost = 16
 
 // PlaceOf returns the Place of the id with the hash. Shards are chosen by the hash's low
 // bits, as a rule.
 func PlaceOf(hash uint64) Place { return Place(hash >> 32 % recentMost) }
 
-// removeInstance removes an instance from the map; called with the mutex.
+// removeInstance removes an instance from the table; called with the mutex.
 func (s *Shard[C, Req, Resp]) removeInstance(in *instance[C, Req, Resp]) {
-	delete(s.entities, in.id)
+	s.entities.Remove(in.id)
 	if at := PlaceOf(xxh3.HashString(in.id)); s.recent[at] == in {
 		s.recent[at] = nil
 	}
@@ -157,7 +167,7 @@ func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) erro
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
 	if in == nil || in.id != id {
-		if in = s.entities[id]; in != nil {
+		if in = s.entities.Find(id); in != nil {
 			s.recent[at%recentMost] = in
 		}
 	}
@@ -177,7 +187,7 @@ func (s *Shard[C, Req, Resp]) DeliverTo(by *BatchInserter[C, Req, Resp], id []by
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
 	if in == nil || in.id != string(id) {
-		if in = s.entities[string(id)]; in != nil {
+		if in = s.entities.FindBytes(id); in != nil {
 			s.recent[at%recentMost] = in
 		}
 	}
@@ -203,7 +213,7 @@ func (s *Shard[C, Req, Resp]) deliverNew(by *BatchInserter[C, Req, Resp], id str
 	}
 	in := &instance[C, Req, Resp]{id: strings.Clone(id)}
 	in.setBorn(time.Since(s.host.began))
-	s.entities[in.id] = in
+	s.entities.Add(in)
 	s.host.cfg.Counters.Entities.Add(1)
 	return s.tryEnter(by, in, m, control)
 }
@@ -263,7 +273,7 @@ func (s *Shard[C, Req, Resp]) startInstanceBy(by *BatchInserter[C, Req, Resp], i
 // messages.
 func (s *Shard[C, Req, Resp]) Ensure(id string) (starts bool) {
 	s.mu.Lock()
-	in := s.entities[id]
+	in := s.entities.Find(id)
 	if in != nil {
 		s.mu.Unlock()
 		return false
@@ -279,7 +289,7 @@ func (s *Shard[C, Req, Resp]) Ensure(id string) (starts bool) {
 func (s *Shard[C, Req, Resp]) Dismiss(id string) (there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.entities[id]
+	in := s.entities.Find(id)
 	if in == nil || !in.hasFlag(flagBegun) {
 		return false
 	}
@@ -300,7 +310,7 @@ func (s *Shard[C, Req, Resp]) Dismiss(id string) (there bool) {
 func (s *Shard[C, Req, Resp]) Await(ctx context.Context, id string, m *Message[Req]) error {
 	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
 	s.mu.Lock()
-	in := s.entities[id]
+	in := s.entities.Find(id)
 	if in == nil || s.stopping != nil {
 		return s.deliverNew(nil, id, m, control)
 	}

@@ -28,7 +28,7 @@ func (c *Context) Unstash() {
 func (s *Shard[C, Req, Resp]) roomToStash(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.entities[id]; in != nil && in.cold != nil && len(in.cold.stash) >= s.host.cfg.Mailbox {
+	if in := s.entities.Find(id); in != nil && in.cold != nil && len(in.cold.stash) >= s.host.cfg.Mailbox {
 		return failure.StashFull
 	}
 	return nil

@@ -2,7 +2,6 @@ package activation
 
 import (
 	"log/slog"
-	"maps"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -72,7 +71,7 @@ func (s *Shard[C, Req, Resp]) beginStop(timeout time.Duration, keep bool, done f
 	s.stopping = st
 	s.waiters.releaseAll()
 	st.timer = time.AfterFunc(clock.Ahead(timeout), func() { s.forceStop(st) })
-	for _, in := range s.entities {
+	for in := range s.entities.All() {
 		in.stopTimers()
 		s.endPause(in)
 		if in.state != resting {
@@ -136,7 +135,7 @@ func (s *Shard[C, Req, Resp]) finishStop(forced bool) {
 	if forced && st.keep && s.host.cfg.Keeper == nil && s.host.keeps.Load() {
 		// Only its runner can see whether a running instance has state. So every instance
 		// counts, if any instance of the type was a Snapshotter.
-		s.host.cfg.Counters.StatesLost.Add(s.states.countMissing(maps.Keys(s.entities)))
+		s.host.cfg.Counters.StatesLost.Add(s.states.countMissing(idsOf(s.entities)))
 	}
 	if st.keep {
 		if b := s.dedup.encodeMemory(); len(b) > 0 {
@@ -169,7 +168,7 @@ func (s *Shard[C, Req, Resp]) emptyShard() {
 		s.stopping.timer.Stop()
 	}
 	var lost []Message[Req]
-	for _, in := range s.entities {
+	for in := range s.entities.All() {
 		lost = append(lost, in.endActivation()...)
 		if in.mailbox != nil {
 			lost = append(lost, in.mailbox.msgs...)
@@ -179,8 +178,8 @@ func (s *Shard[C, Req, Resp]) emptyShard() {
 			in.cold.hold.Stop()
 		}
 	}
-	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
-	s.host.cfg.Counters.Entities.Add(-len(s.entities))
+	s.host.cfg.Counters.Abandoned.Add(s.entities.Len())
+	s.host.cfg.Counters.Entities.Add(-s.entities.Len())
 	s.recent = [recentMost]*instance[C, Req, Resp]{}
 	s.entities, s.parked, s.mailboxes.spare = nil, nil, nil
 	s.states, s.order = stateTable{}, evictionOrder[C, Req, Resp]{}

@@ -91,7 +91,7 @@ func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Durati
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.entities[id]
+	in := s.entities.Find(id)
 	if in == nil || s.stopping != nil {
 		// It would be stopped immediately.
 		return nil
@@ -117,7 +117,7 @@ func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Durati
 func (s *Shard[C, Req, Resp]) cancelTimer(id, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.entities[id]; in != nil && in.cold != nil {
+	if in := s.entities.Find(id); in != nil && in.cold != nil {
 		in.dropTimer(name)
 	}
 }

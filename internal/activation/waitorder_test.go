@@ -96,7 +96,7 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 			stops[i]()
 		}
 		r.expectLog(t, "a:0", "a:0", "a:2", "a:4")
-		if len(s.waiters.queues) != 0 || s.entities["a"].hasFlag(flagWaited|flagUrgent) {
+		if len(s.waiters.queues) != 0 || s.entities.Find("a").hasFlag(flagWaited|flagUrgent) {
 			t.Error("the queue is empty and was kept")
 		}
 	})

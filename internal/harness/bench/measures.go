@@ -167,7 +167,7 @@ func measureIdle(ctx context.Context, b *Suite) error {
 	if err != nil {
 		return err
 	}
-	b.addRow(Row{Name: fmt.Sprintf("idle entity, of %d on a node", n), Unit: "B", Value: each, Target: "at most 300 B of heap and stacks", Met: each <= 300})
+	b.addRow(Row{Name: fmt.Sprintf("idle entity, of %d on a node", n), Unit: "B", Value: each, Target: "at most 96 B of heap and stacks", Met: each <= 96})
 	b.addRow(Row{Name: "all of them", Unit: "GB", Value: each * float64(n) / 1e9, Target: "1 million in at most 0.4 GB", Met: each*1e6 <= 0.4e9})
 	return nil
 }

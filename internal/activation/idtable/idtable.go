@@ -1,0 +1,291 @@
+// Package idtable finds values by an id that they have themselves.
+package idtable
+
+import (
+	"hash/maphash"
+	"iter"
+)
+
+// Table holds pointers to values, each with an id of its own. A map keeps each id beside its value
+// and never gives memory back; a Table costs some 12 bytes a value, and shrinks with their number.
+// The nil Table is empty. A Table is for one goroutine at a time.
+//
+// It is a list of small hash tables, chosen by the first bits of the hash of an id. A small table
+// that is full grows, or splits when it has partSlots slots: so no Add takes long, however many
+// values there are.
+type Table[E any] struct {
+	seed maphash.Seed
+	idOf func(*E) string
+	// parts are chosen by the first bits of a hash. Invariant: len(parts) is 1<<bits; a part with
+	// fewer bits of its own is there several times, in a row.
+	parts []*part[E]
+	bits  uint8
+	count int
+	// ranging counts the loops over All: values keep their places then, and parts do not shrink.
+	ranging int
+}
+
+// part is a hash table with linear probing, in which a slot is searched from the one that the hash
+// names to the first that is empty.
+type part[E any] struct {
+	// tags are 0 for an empty slot, else tagBit and bits of the hash of the value.
+	tags  []uint8
+	slots []*E
+	count int
+	bits  uint8
+}
+
+const (
+	tagBit = 0x80
+	// partSlots is the number of slots from which a part splits.
+	partSlots = 1024
+	// leastSlots is that of a part with a value.
+	leastSlots = 8
+	// bitsMost bounds the list of parts, whatever the ids are: parts beyond it grow.
+	bitsMost = 24
+)
+
+// New returns an empty Table of values whose ids idOf returns. An id must not change while its value
+// is in the Table.
+func New[E any](idOf func(*E) string) *Table[E] {
+	return &Table[E]{seed: maphash.MakeSeed(), idOf: idOf, parts: []*part[E]{{}}}
+}
+
+// Len returns the number of values.
+func (t *Table[E]) Len() int {
+	if t == nil {
+		return 0
+	}
+	return t.count
+}
+
+// Find returns the value with an id, nil if there is none.
+func (t *Table[E]) Find(id string) *E {
+	if t == nil {
+		return nil
+	}
+	return lookUp(t, maphash.String(t.seed, id), id)
+}
+
+// FindBytes is Find for an id in a buffer.
+func (t *Table[E]) FindBytes(id []byte) *E {
+	if t == nil {
+		return nil
+	}
+	return lookUp(t, maphash.Bytes(t.seed, id), id)
+}
+
+func lookUp[E any, ID string | []byte](t *Table[E], hash uint64, id ID) *E {
+	p := t.partOf(hash)
+	if p.count == 0 {
+		return nil
+	}
+	tag := tagOf(hash)
+	for at := p.homeOf(hash); p.tags[at] != 0; at = p.nextSlot(at) {
+		if p.tags[at] == tag && t.idOf(p.slots[at]) == string(id) {
+			return p.slots[at]
+		}
+	}
+	return nil
+}
+
+// Add adds a value. There must be none with its id, and no loop over All.
+func (t *Table[E]) Add(e *E) {
+	hash := t.hashOf(e)
+	p := t.partOf(hash)
+	for p.isFull() {
+		if len(p.slots) < partSlots || p.bits == bitsMost {
+			t.resize(p, max(leastSlots, len(p.slots)*5/4+1))
+			break
+		}
+		t.split(p, hash)
+		p = t.partOf(hash)
+	}
+	p.insert(hash, e)
+	t.count++
+}
+
+// Remove removes the value with an id, if there is one. In a loop over All it may be the one of this
+// turn.
+func (t *Table[E]) Remove(id string) {
+	if t == nil {
+		return
+	}
+	hash := maphash.String(t.seed, id)
+	p := t.partOf(hash)
+	if p.count == 0 {
+		return
+	}
+	for at := p.homeOf(hash); p.tags[at] != 0; at = p.nextSlot(at) {
+		if p.tags[at] == tagOf(hash) && t.idOf(p.slots[at]) == id {
+			t.clearSlot(p, at)
+			p.count--
+			t.count--
+			if t.ranging == 0 {
+				t.shrink(p)
+			}
+			return
+		}
+	}
+}
+
+// All yields the values, in no order. The loop may remove the value of its turn, and must not change
+// the Table otherwise.
+func (t *Table[E]) All() iter.Seq[*E] {
+	return func(yield func(*E) bool) {
+		if t.Len() == 0 {
+			return
+		}
+		t.ranging++
+		defer t.endRange()
+		var last *part[E]
+		for _, p := range t.parts {
+			if p == last {
+				continue
+			}
+			if last = p; !p.yieldAll(yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldAll yields the values from an empty slot backwards: a removal moves only values behind the
+// removed one, which have had their turn, and none across an empty slot.
+func (p *part[E]) yieldAll(yield func(*E) bool) bool {
+	if p.count == 0 {
+		return true
+	}
+	empty := 0
+	for p.tags[empty] != 0 {
+		empty++
+	}
+	for i := range p.slots {
+		at := empty - i
+		if at < 0 {
+			at += len(p.slots)
+		}
+		if p.tags[at] != 0 && !yield(p.slots[at]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Table[E]) endRange() {
+	if t.ranging--; t.ranging > 0 {
+		return
+	}
+	var last *part[E]
+	for _, p := range t.parts {
+		if p != last {
+			t.shrink(p)
+		}
+		last = p
+	}
+}
+
+func (t *Table[E]) hashOf(e *E) uint64 { return maphash.String(t.seed, t.idOf(e)) }
+
+// partOf returns the part of a hash. (A shift by 64 bits is 0.)
+func (t *Table[E]) partOf(hash uint64) *part[E] { return t.parts[hash>>(64-t.bits)] }
+
+func tagOf(hash uint64) uint8 { return uint8(hash) | tagBit }
+
+// homeOf returns the slot of a hash, by bits that neither partOf nor tagOf uses.
+func (p *part[E]) homeOf(hash uint64) int {
+	return int(uint64(uint32(hash>>8)) * uint64(len(p.slots)) >> 32)
+}
+
+func (p *part[E]) nextSlot(at int) int {
+	if at++; at < len(p.slots) {
+		return at
+	}
+	return 0
+}
+
+// isFull reports whether a part must grow before an insert: an eighth of the slots stays empty.
+func (p *part[E]) isFull() bool { return (p.count+1)*8 > len(p.slots)*7 }
+
+func (p *part[E]) insert(hash uint64, e *E) {
+	at := p.homeOf(hash)
+	for p.tags[at] != 0 {
+		at = p.nextSlot(at)
+	}
+	p.tags[at], p.slots[at] = tagOf(hash), e
+	p.count++
+}
+
+// clearSlot empties a slot, and moves the values behind it that are searched across it.
+func (t *Table[E]) clearSlot(p *part[E], hole int) {
+	for at := p.nextSlot(hole); p.tags[at] != 0; at = p.nextSlot(at) {
+		home := p.homeOf(t.hashOf(p.slots[at]))
+		// The value may move if its home is not between the hole and its slot.
+		if distance(home, at, len(p.slots)) >= distance(hole, at, len(p.slots)) {
+			p.tags[hole], p.slots[hole] = p.tags[at], p.slots[at]
+			hole = at
+		}
+	}
+	p.tags[hole], p.slots[hole] = 0, nil
+}
+
+// distance returns the number of steps from one slot forwards to another, of n.
+func distance(from, to, n int) int {
+	if to < from {
+		return to - from + n
+	}
+	return to - from
+}
+
+// shrink gives slots of a part back that is mostly empty.
+func (t *Table[E]) shrink(p *part[E]) {
+	switch {
+	case p.count == 0:
+		p.tags, p.slots = nil, nil
+	case len(p.slots) > leastSlots && p.count*2 < len(p.slots):
+		t.resize(p, max(leastSlots, p.count*5/4+1))
+	}
+}
+
+func (t *Table[E]) resize(p *part[E], slots int) {
+	old := p.slots
+	p.tags, p.slots, p.count = make([]uint8, slots), make([]*E, slots), 0
+	for _, e := range old {
+		if e != nil {
+			p.insert(t.hashOf(e), e)
+		}
+	}
+}
+
+// split replaces the part of a hash by two, of which each has the values of one further bit.
+func (t *Table[E]) split(p *part[E], hash uint64) {
+	if p.bits == t.bits {
+		twice := make([]*part[E], 0, 2*len(t.parts))
+		for _, q := range t.parts {
+			twice = append(twice, q, q)
+		}
+		t.parts = twice
+		t.bits++
+	}
+	slots := max(leastSlots, p.count*5/8) // for half the values, four fifths full
+	halves := [2]*part[E]{{bits: p.bits + 1}, {bits: p.bits + 1}}
+	for i := range halves {
+		t.resize(halves[i], slots)
+	}
+	for _, e := range p.slots {
+		if e == nil {
+			continue
+		}
+		h := t.hashOf(e)
+		half := halves[h>>(63-p.bits)&1]
+		if half.isFull() {
+			t.resize(half, len(half.slots)*5/4+1)
+		}
+		half.insert(h, e)
+	}
+	first := hash >> (64 - p.bits) << (t.bits - p.bits)
+	each := uint64(1) << (t.bits - p.bits - 1)
+	for i := range 2 * each {
+		t.parts[first+i] = halves[i/each]
+	}
+}
