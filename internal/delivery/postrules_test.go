@@ -155,7 +155,7 @@ func TestTheGaugesFollowARoute(t *testing.T) {
 		room := r.room.Wait()
 		r.onRoute(inc, rt, func(c *route.Route[Message]) { c.Keep(tellItem(7)) })
 		check("the first message", 1, 7, 0, false, room)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		r.onRoute(inc, rt, func(c *route.Route[Message]) { c.Keep(tellItem(8)) })
 		check("the second message", 2, 15, 0, false, room)
 		r.onRoute(inc, rt, func(c *route.Route[Message]) { c.Filter(func(it *Item) bool { return it.Bytes == 7 }) })

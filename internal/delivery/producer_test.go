@@ -72,7 +72,7 @@ func TestAnUnansweredMessageIsSentAgain(t *testing.T) {
 			if got := p.copies(); len(got) != want {
 				t.Errorf("%d copies after %d half minutes", len(got), passed)
 			}
-			time.Sleep(31 * time.Second)
+			<-time.After(31 * time.Second)
 		}
 		if f := p.r.ReliableFigures(); f.Resends != 1 || f.Unconfirmed != 1 || f.Producers != 1 {
 			t.Errorf("%+v", f)
@@ -108,7 +108,7 @@ func TestARefusedReliableMessageIsSentAgain(t *testing.T) {
 				q.Reliable = q.Reliable[:4]
 			}
 			p.r.OnRefused(p.inc, c.from, &q, frame)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if got := p.copies(); (len(got) == 2) != c.again || got[len(got)-1] != [2]uint64{1, uint64(len(got))} {
 				t.Errorf("%s: copies %v", name, got)
 			}
@@ -137,7 +137,7 @@ func TestAReliableMessageThatItsHomeRefusesKeepsItsPlace(t *testing.T) {
 			t.Errorf("the route is %+v", s)
 		}
 		p.r.OpenRoute(p.inc, 0, 3, firstToken)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := p.copies(); len(got) != 2 || p.w.to[len(p.w.to)-1] != 3 {
 			t.Errorf("copies %v, the last to %v", got, p.w.to[len(p.w.to)-1])
 		}
