@@ -228,15 +228,7 @@ func TestTheManifestsAreWhatIsPlayed(t *testing.T) {
 		"kubernetes/statefulset/statefulset.yaml": {"podManagementPolicy: Parallel", "--join=peerage-peers:7101", "serviceName: peerage-peers"},
 		"kubernetes/deployment/deployment.yaml":   {"--join=peerage-peers:7101"},
 	} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range wants {
-			if !strings.Contains(string(text), want) {
-				t.Errorf("%s does not contain %q", path, want)
-			}
-		}
+		text := manifest(t, path, wants)
 		if strings.Contains(path, "base") {
 			continue
 		}
@@ -256,16 +248,23 @@ func TestPrometheusFindsThePods(t *testing.T) {
 		"kubernetes/statefulset/statefulset.yaml": {"{name: http, containerPort: 8101"},
 		"kubernetes/deployment/deployment.yaml":   {"{name: http, containerPort: 8101"},
 	} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range wants {
-			if !strings.Contains(string(text), want) {
-				t.Errorf("%s does not contain %q", path, want)
-			}
+		manifest(t, path, wants)
+	}
+}
+
+// manifest returns the text of a file, which must contain all of wants.
+func manifest(t *testing.T, path string, wants []string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s does not contain %q", path, want)
 		}
 	}
+	return text
 }
 
 // number returns the number that pattern finds.

@@ -47,26 +47,32 @@ func large(flow int, name string, n int) string {
 	return fmt.Sprintf("%d %s|%s", flow, name, strings.Repeat("x", n))
 }
 
+// blocked sends b a frame in whose handler it stays, until leave is called.
+func blocked(a, b *node) (leave func()) {
+	entered, left := make(chan struct{}), make(chan struct{})
+	b.onFrame = func(_ gossip.NodeID, p []byte) {
+		if string(p) == "9 stop" {
+			close(entered)
+			<-left
+		}
+	}
+	a.Learn(b.Self())
+	a.send(b, Message, "9 stop")
+	<-entered
+	return func() { close(left) }
+}
+
 // A small frame overtakes large ones of other flows, and no frame of its own flow.
 func TestSmallFramesPassLargeOnesOfOtherFlows(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.flowing(1), w.start(2)
-		entered, leave := make(chan struct{}), make(chan struct{})
-		b.onFrame = func(_ gossip.NodeID, p []byte) {
-			if string(p) == "9 stop" {
-				close(entered)
-				<-leave
-			}
-		}
-		a.Learn(b.Self())
-		a.send(b, Message, "9 stop")
-		<-entered
+		leave := blocked(a, b)
 		for i := range 4 {
 			a.send(b, Message, large(1, fmt.Sprintf("big%d", i), 3<<20))
 		}
 		a.send(b, Message, "1 same")
 		a.send(b, Message, "2 other")
-		close(leave)
+		leave()
 		b.awaitFrames(7)
 		got := b.names()
 		if want := []string{"1 big0", "1 big1", "1 big2", "1 big3", "1 same"}; !slices.Equal(slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s[0] != '1' }), want) {
@@ -83,16 +89,7 @@ func TestSmallFramesPassLargeOnesOfOtherFlows(t *testing.T) {
 func TestUrgentFramesPassALongQueue(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.flowing(1), w.start(2)
-		entered, leave := make(chan struct{}), make(chan struct{})
-		b.onFrame = func(_ gossip.NodeID, p []byte) {
-			if string(p) == "9 stop" {
-				close(entered)
-				<-leave
-			}
-		}
-		a.Learn(b.Self())
-		a.send(b, Message, "9 stop")
-		<-entered
+		leave := blocked(a, b)
 		sent, bytes := 1, 0
 		queue := func(p string) error {
 			err := a.Send(2, Message, KindView, []byte(p))
@@ -127,7 +124,7 @@ func TestUrgentFramesPassALongQueue(t *testing.T) {
 		if n := sent - full; n == 0 || n > expressBytes/len("6! many") {
 			w.Errorf("%d urgent frames enter beside a full queue", n)
 		}
-		close(leave)
+		leave()
 		got := b.awaitFrames(sent)
 		for i := range got {
 			_, got[i], _ = strings.Cut(got[i], ":")

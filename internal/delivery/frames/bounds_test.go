@@ -109,7 +109,7 @@ func TestStringsOfFramesAreBounded(t *testing.T) {
 }
 
 // TestLengthsBehindTheEndAreMalformed: a length of two bytes may be that of all bytes behind it,
-// and no more. A length that does not end is none.
+// and not more. A length whose last byte is missing is malformed too.
 func TestLengthsBehindTheEndAreMalformed(t *testing.T) {
 	for n, want := range map[int]bool{200: true, 201: false, 199: true} {
 		b := append(wire.AppendUvarint(nil, uint64(n)), make([]byte, 200)...)

@@ -13,7 +13,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// limits of the replicators in runs with requests. What is written stays far below them.
+// limits of the replicators in runs with requests. What the runs write uses a small part of them.
 var limits = replication.Limits{RequestOps: 8, RequestBytes: 1 << 20, ValueBytes: 768 << 10, TotalBytes: 512 << 10}
 
 // misused is a request that must be refused.
