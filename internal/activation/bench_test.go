@@ -79,10 +79,10 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// TestIdleEntityIsSmall holds what an entity at rest costs beyond the
-// application's own object.
+// TestIdleEntityIsSmall holds what an entity at rest costs beyond the application's own object, and
+// that its memory is given back when it has ended.
 func TestIdleEntityIsSmall(t *testing.T) {
-	const n, perEntityMax = 200_000, 300
+	const n, perEntityMax, leftMax = 200_000, 120, 24
 	h, c, _ := benchHost(t, 10)
 	ids := make([]string, n)
 	for i := range ids {
@@ -104,6 +104,14 @@ func TestIdleEntityIsSmall(t *testing.T) {
 	t.Logf("%.0f bytes of heap and stacks per idle entity", per)
 	if per > perEntityMax {
 		t.Errorf("%.0f bytes per idle entity, at most %d", per, perEntityMax)
+	}
+	for i := range h.shards {
+		h.Shard(ShardID(i)).endIdle(2 * sweepsPerTimeout)
+	}
+	left := (float64(memory()) - float64(before)) / n
+	t.Logf("%.1f bytes stay of each that has ended", left)
+	if left > leftMax {
+		t.Errorf("%.1f bytes stay of each entity that has ended, at most %d", left, leftMax)
 	}
 	runtime.KeepAlive(ids)
 }
