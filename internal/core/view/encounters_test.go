@@ -556,3 +556,28 @@ func TestHostOf(t *testing.T) {
 		t.Errorf("%d nodes, at most %d", len(got), foreignNodesMax)
 	}
 }
+
+// TestAGenerationThatIsReachedAsksForNoView: only one that this leader's view has yet to reach does.
+func TestAGenerationThatIsReachedAsksForNoView(t *testing.T) {
+	es := encountersOf()
+	es.onForeign(7, otherNodes)
+	for least, want := range map[uint32]bool{es.view.Epoch.Generation(): false, es.view.Epoch.Generation() + 1: true} {
+		es.least = least
+		if _, changed, above := es.foreignNext(); changed != want || above != want {
+			t.Errorf("generation %d of %d: changes the view %v, %v", es.view.Epoch.Generation(), least, changed, above)
+		}
+	}
+}
+
+// TestNothingIsSentToNoNode: a leader that is unknown has the id 0.
+func TestNothingIsSentToNoNode(t *testing.T) {
+	es := encountersOf()
+	es.sendTo(0, &Sighted{})
+	es.sendTo(es.self(), &Sighted{})
+	if got := es.sentTo(); got != nil {
+		t.Errorf("sends to %v", got)
+	}
+	if es.sendTo(2, &Sighted{}); len(es.sentTo()) != 1 {
+		t.Error("sends nothing to a peer")
+	}
+}

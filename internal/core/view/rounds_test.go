@@ -56,3 +56,19 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 		}
 	})
 }
+
+// TestATallyCountsTheNewestRoundsAlone: an answer to the round whose place the present one has taken
+// counts no longer.
+func TestATallyCountsTheNewestRoundsAlone(t *testing.T) {
+	for round, want := range map[uint64]int{roundsKept: 0, roundsKept + 1: 1, 2 * roundsKept: 1, 0: 0} {
+		o := &rounds{history: &history{env: envOf(1)}, peers: map[gossip.NodeID]*peer{2: {round: round}}, round: 2 * roundsKept}
+		o.cfg.Partition = gossip.KeepMajority{}
+		counted := 0
+		for _, n := range o.newTally(viewOf("uu")).at {
+			counted += n
+		}
+		if counted != want {
+			t.Errorf("an answer to round %d of %d counts %d times, want %d", round, 2*roundsKept, counted, want)
+		}
+	}
+}
