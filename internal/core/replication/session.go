@@ -401,7 +401,8 @@ func (ss *sessions) dismissSource(id gossip.NodeID) {
 }
 
 // dueAt returns when an open question is late. Slow answers before it, an answer in
-// parts, or another answer in flight before it extend the time.
+// parts, or another answer in flight before it extend the time. Parts do so up to a bound: they may
+// be of anything, while the answer was dropped because too many messages waited before it.
 func (ss *sessions) dueAt(a *ask) clock.Instant {
 	since, wait := a.at, ss.wait(a.tries-1)
 	for i := range ss.current.sources {
@@ -416,7 +417,7 @@ func (ss *sessions) dueAt(a *ask) clock.Instant {
 		}
 		since = max(since, l.answeredAt)
 	}
-	return max(since, ss.members.byID[a.peer].in.at).Add(wait)
+	return clock.Min(max(since, ss.members.byID[a.peer].in.at).Add(wait), since.Add(silenceMax*wait))
 }
 
 // nextDue returns when the first open question is late.

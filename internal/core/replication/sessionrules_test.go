@@ -214,7 +214,8 @@ func TestKeysOfOneQuestionFollowTheAnswers(t *testing.T) {
 }
 
 // TestAQuestionIsLateAfterItsSource: after four times ResendAfter if it is the first, or two, or
-// four times what its slower answers took, counted from the newest sign of the source.
+// four times what its slower answers took, counted from the newest sign of the source; but parts put it
+// off only to a bound, since the answer may have been dropped.
 func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	wait := s.cfg.ResendAfter
@@ -231,6 +232,7 @@ func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 		"of a slow source":         {ask{peer: 2, keys: []wanted{{}}, at: 100, tries: 1}, source{peer: 2, took: time.Second}, 0, clock.Instant(100).Add(4 * time.Second)},
 		"another answer has come":  {ask{peer: 2, at: 100, tries: 1}, source{peer: 2, answeredAt: 300}, 0, clock.Instant(300).Add(wait)},
 		"a part has come":          {ask{peer: 2, at: 100, tries: 1}, source{peer: 2, answeredAt: 300}, 400, clock.Instant(400).Add(wait)},
+		"parts come for long":      {ask{peer: 2, at: 100, tries: 2}, source{peer: 2}, clock.Instant(100).Add(time.Hour), clock.Instant(100).Add(silenceMax * 2 * wait)},
 		"an answer of another one": {ask{peer: 2, at: 100, tries: 1}, source{peer: 3, answeredAt: 300, took: time.Second}, 0, clock.Instant(100).Add(wait)},
 	} {
 		s.sessions.current = session{peer: 2, asks: []ask{c.a}, sources: []source{c.src}}

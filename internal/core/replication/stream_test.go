@@ -279,6 +279,41 @@ func TestProgressOfAPeer(t *testing.T) {
 	}
 }
 
+// A peer that misses the entries which the log no longer has remembers one range of the others, the
+// last one. If what is sent again always arrives in the same order, with losses, the sender still
+// goes on behind each entry that the peer acknowledges.
+func TestAcknowledgementsCountBehindACut(t *testing.T) {
+	st, e := streamTo(Config{Limits: Limits{FrameBytes: 280}}, 2, 11)
+	p, ws := st.members.byID[2], &writes{env: e, members: st.members, stream: st, table: &table{env: e}}
+	st.log.dropTo(3)
+	p.acked, p.next = 3, 4
+	e2, ms2 := newParts(Config{}, 2)
+	to := newStream(e2, ms2)
+	rounds := 0
+	for ; p.acked < 11 && rounds < 5; rounds++ {
+		e.out.Reset()
+		e2.out.Reset()
+		st.rewindPeer(p)
+		st.pushEntries(1, p)
+		runs := e.out.Send
+		last := len(runs) - 1
+		for _, i := range []int{last, 0, 1} {
+			if i <= last {
+				to.onDeltas(ms2.byID[2], runs[i].Msg.(*Deltas))
+			}
+		}
+		for _, s := range e2.out.Send {
+			ws.onAck(2, p, s.Msg.(*Ack))
+		}
+	}
+	if p.acked != 11 || rounds != 2 {
+		t.Errorf("%d of 11 entries are acknowledged after %d rounds", p.acked, rounds)
+	}
+	if mine := to.tracks[2]; mine.seen != 0 {
+		t.Errorf("the peer claims to have entries that it never got: %+v", mine)
+	}
+}
+
 // The vector has the own stream if it has entries, and all others, sorted.
 func TestTheVectorOfStreams(t *testing.T) {
 	st, _ := streamTo(Config{}, 5, 0)
