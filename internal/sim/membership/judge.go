@@ -146,7 +146,8 @@ func (j *Judge) onMessage(from *Driver, to gossip.NodeID, msg view.Message) (pro
 
 // onAccept records a proposal, and returns its attempt unless it was recorded before.
 func (j *Judge) onAccept(from *Driver, m *view.Accept) *attempt {
-	base, next := j.unpackView(from, m.Base), j.unpackView(from, m.Next)
+	base := j.unpackBase(from, m.Base)
+	next := m.Next.On(base)
 	if base == nil || next == nil {
 		j.run.Fail("S6", "%s packs a proposal of epoch %v on a view that it does not hold", from.p.Label, m.Next.Epoch)
 	}
@@ -167,16 +168,17 @@ func (j *Judge) onAccept(from *Driver, m *view.Accept) *attempt {
 	return a
 }
 
-// unpackView returns a whole view that a process sends: a difference from the view that it holds, or
-// from one that it held before the step under way.
-func (j *Judge) unpackView(from *Driver, sent *view.SentView) *gossip.View {
+// unpackBase returns the whole base of a proposal. Its sender packs it on a view that it holds, or
+// that it held within the step under way: the one before the step, one that it proposed itself, or
+// one of another leader, which must be decided.
+func (j *Judge) unpackBase(from *Driver, sent *view.SentView) *gossip.View {
 	for _, held := range []*gossip.View{from.view, from.before} {
 		if v := sent.On(held); v != nil {
 			return v
 		}
 	}
-	for _, a := range slices.Concat(j.attempts.byEpoch[sent.Epoch], j.attempts.byEpoch[sent.Epoch-1]) {
-		if v := sent.On(a.next); v != nil && a.leader == from.p.ID() {
+	for _, a := range j.attempts.byEpoch[sent.Epoch] {
+		if v := sent.On(a.next); v != nil && (a.leader == from.p.ID() || j.isRightful(a)) {
 			return v
 		}
 	}

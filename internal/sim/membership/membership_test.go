@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/process"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
@@ -145,5 +146,72 @@ func TestALateViewOfAnEndedClusterIsNotTheNewest(t *testing.T) {
 	}
 	if later := *next; j.isNewest(&later) {
 		t.Error("a view replaces itself")
+	}
+}
+
+// packedProposal returns a proposal of node 1, packed on its base: node 2 becomes a voter.
+func packedProposal(t *testing.T) *view.Accept {
+	t.Helper()
+	now, fx := clock.Instant(1), view.Effects{}
+	cfg := view.Config{
+		Self: gossip.Node{ID: 1}, Ping: 100 * time.Millisecond, Lease: time.Second, RemoveAfter: 2 * time.Second, PackFrom: 1,
+	}
+	core := view.New(cfg, now)
+	core.Step(now, view.Form{Generation: 1}, &fx)
+	events := []view.Event{view.Received{From: 2, Msg: &view.JoinRequest{Node: gossip.Node{ID: 2}}}}
+	for range 20 {
+		now = now.Add(cfg.Ping)
+		fx.Reset()
+		for _, ev := range append(events, view.Tick{}) {
+			core.Step(now, ev, &fx)
+		}
+		events = nil
+		for _, s := range fx.Send {
+			switch m := s.Msg.(type) {
+			case *view.Accept:
+				if m.Base.Packed() && m.Next.Packed() {
+					return m
+				}
+			case *view.Ping:
+				pong := &view.Pong{Ballot: m.Ballot, Epoch: m.Epoch, Round: m.Round, T0: int64(now)}
+				events = append(events, view.Received{From: 2, Msg: pong})
+			}
+		}
+	}
+	t.Fatal("no packed proposal")
+	return nil
+}
+
+// TestAProposalOnAViewOfTheSameStep: in one step a node can learn another leader's view, lead in it,
+// and hold its own. The driver has then held neither that view nor the one before.
+func TestAProposalOnAViewOfTheSameStep(t *testing.T) {
+	m := packedProposal(t)
+	one, two := gossip.Member{Node: gossip.Node{ID: 1}, Status: gossip.Up}, gossip.Member{Node: gossip.Node{ID: 2}, Status: gossip.Joining}
+	base := *m.Base.Header()
+	one.Joined, two.Joined = base.Epoch-1, base.Epoch
+	base.Members = []gossip.Member{one, two}
+	before := &gossip.View{Cluster: base.Cluster, Epoch: base.Epoch - 1, Members: []gossip.Member{one}}
+	for name, c := range map[string]struct {
+		leader gossip.NodeID
+		acks   map[gossip.NodeID]bool
+		fails  bool
+	}{
+		"decided, of another leader":     {3, map[gossip.NodeID]bool{1: true}, false},
+		"not decided, of another leader": {3, map[gossip.NodeID]bool{3: true}, true},
+		"its own":                        {1, nil, false},
+	} {
+		j := NewJudge(newTestRun(), func() {})
+		d := &Driver{p: &process.Process{Run: j.run, Node: gossip.Node{ID: 1}, Thread: virtual.NewThread(&j.run.Time)}, view: before}
+		j.attempts.byEpoch[base.Epoch] = []*attempt{{base: before, next: &base, leader: c.leader, acks: c.acks}}
+		func() {
+			defer func() {
+				if failed := recover() != nil; failed != c.fails {
+					t.Errorf("%s: failed %v", name, failed)
+				}
+			}()
+			if a := j.onAccept(d, m); !invariant.SameView(a.base, &base) || a.next.Member(2).Status != gossip.Up {
+				t.Errorf("%s: from %+v to %+v", name, a.base, a.next)
+			}
+		}()
 	}
 }
