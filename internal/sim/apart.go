@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/run"
@@ -100,6 +101,16 @@ func (m *meeting) outlivesItsSide(side int, residents []resident) bool {
 		}
 	}
 	return false
+}
+
+// cannotYield reports whether a cluster without secrets has a lower standing than another one and
+// can never yield to it. As many members of the other cluster must confirm it as it had in an
+// earlier contest, up to the number of voters here, and it has fewer now.
+func cannotYield(own, other *gossip.View) bool {
+	if own == nil || other == nil || own.Cluster == other.Cluster || own.Standing.Above(own.Cluster, other.Standing, other.Cluster) {
+		return false
+	}
+	return min(other.Standing.Size, len(own.WithRole(""))) > len(other.WithRole(""))
 }
 
 // shunMost bounds how long two clusters ignore each other after a contest without result.
