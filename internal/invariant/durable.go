@@ -26,11 +26,23 @@ func (d *Durable) Acked(word string, in *gossip.View, voters []gossip.NodeID) {
 }
 
 // Missing returns a violation if an acknowledged word is missing: for words that a
-// majority has stored on disks, when all nodes are back and equal.
-func (d *Durable) Missing(at time.Duration, has func(string) bool) *Violation {
+// majority has stored on disks, when all nodes are back and equal. Function setAside
+// reports whether the host of a voter has set its file aside with the word, and does not
+// hold the word again. A word may be missing only if a majority of its voters did so: fewer
+// leave a disk that must hold it.
+func (d *Durable) Missing(at time.Duration, has func(string) bool, setAside func(voter gossip.NodeID, word string) bool) *Violation {
 	for _, w := range d.acked {
-		if !has(w.word) {
-			return broken("S4", at, "%q, acknowledged on the disks of a majority of %d, is gone though all nodes are back", w.word, len(w.voters))
+		if has(w.word) {
+			continue
+		}
+		aside := 0
+		for _, id := range w.voters {
+			if setAside(id, w.word) {
+				aside++
+			}
+		}
+		if aside <= len(w.voters)/2 {
+			return broken("S4", at, "%q, acknowledged on the disks of a majority of %d, is gone though all nodes are back, and %d have set their files aside", w.word, len(w.voters), aside)
 		}
 	}
 	return nil

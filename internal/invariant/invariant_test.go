@@ -201,3 +201,24 @@ func TestDurable(t *testing.T) {
 	want(t, d.Read(1, begun, none, lost(1, 2)), "") // more than a majority covers
 	want(t, d.Read(1, 0, none, lost()), "")         // it began before
 }
+
+// A durable word may be missing if a majority of its voters have set their files aside with it.
+func TestDurableWordsThatWereSetAside(t *testing.T) {
+	for voters, majority := range map[gossip.NodeID]gossip.NodeID{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
+		var d Durable
+		var ids []gossip.NodeID
+		for id := gossip.NodeID(1); id <= voters; id++ {
+			ids = append(ids, id)
+		}
+		d.Acked("x", nil, ids)
+		for n := range voters + 1 {
+			missing := ""
+			if n < majority {
+				missing = "S4"
+			}
+			aside := func(id gossip.NodeID, word string) bool { return id <= n && word == "x" }
+			want(t, d.Missing(1, func(string) bool { return false }, aside), missing)
+			want(t, d.Missing(1, func(string) bool { return true }, aside), "")
+		}
+	}
+}

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/process"
 	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -26,6 +28,19 @@ type Disks struct {
 	run   *run.Run
 	facts Facts
 	hosts []hostDisk
+	// slots are the hosts of the processes, by node.
+	slots map[gossip.NodeID]int
+	// reached are by store when a sweep was first held by any replica.
+	reached []map[uint64]virtual.Instant
+}
+
+// newDisks returns the disks of a run, which are empty.
+func newDisks(r *run.Run, facts Facts) Disks {
+	d := Disks{run: r, facts: facts, hosts: make([]hostDisk, r.Config.Nodes), slots: map[gossip.NodeID]int{}}
+	for range r.Config.StoreCount() {
+		d.reached = append(d.reached, map[uint64]virtual.Instant{})
+	}
+	return d
 }
 
 // hostDisk is the disk of a host.
@@ -39,6 +54,8 @@ type hostDisk struct {
 type file struct {
 	items  map[string]replication.Item
 	memory replication.Memory
+	// aside are the words that were set aside with the file, and are not in it again.
+	aside map[string]bool
 }
 
 var errDisk = errors.New("the disk is full")
@@ -106,6 +123,7 @@ func (d *Disks) openFor(p *process.Process, core *replication.Core, fx *replicat
 	if k.host.files == nil {
 		k.host.files = make([]file, r.Config.StoreCount())
 	}
+	d.slots[p.ID()] = p.Slot
 	f := k.file()
 	for _, key := range slices.Sorted(maps.Keys(f.items)) {
 		if err := core.Restore([]replication.Item{f.items[key]}); err != nil {
@@ -134,7 +152,7 @@ func (k *disk) save() {
 			k.unsaved[key] = true
 		}
 	}
-	swept := k.disks.run.Config.Retain > 0 && k.core.Memory(k.p.Now()).Sweep != k.file().memory.Sweep
+	swept := k.disks.run.Config.Retain > 0 && k.noteSweep() != k.file().memory.Sweep
 	if len(k.unsaved) == 0 && !swept || k.reported {
 		return
 	}
@@ -155,11 +173,46 @@ func (k *disk) save() {
 
 // putAside empties the file, whose keys the core has taken out.
 func (k *disk) putAside() {
-	k.disks.run.Hit(coverage.PutAside)
-	*k.file() = file{}
+	r, f := k.disks.run, k.file()
+	r.Hit(coverage.PutAside)
+	k.checkAge()
+	if f.aside == nil {
+		f.aside = map[string]bool{}
+	}
+	for _, word := range decodeWords(k.p, f.items[keyWords]).Elements() {
+		f.aside[word] = true
+	}
+	*f = file{aside: f.aside}
 	clear(k.unsaved)
 	for _, key := range k.core.KeptKeys() {
 		k.unsaved[key] = true
+	}
+}
+
+// noteSweep returns the sweep that the replica holds, and records when it was first held.
+func (k *disk) noteSweep() uint64 {
+	sweep, reached := k.core.Memory(k.p.Now()).Sweep, k.disks.reached[k.store]
+	if _, before := reached[sweep]; !before {
+		reached[sweep] = k.disks.run.Now()
+	}
+	return sweep
+}
+
+// checkAge checks that the sweep of a file that is set aside is older than Retain: the members
+// make seventeen sweeps since, and sixteen in a Retain. Clocks beyond the bound may be faster.
+func (k *disk) checkAge() {
+	r, sweep := k.disks.run, k.file().memory.Sweep
+	if age := r.Now().Sub(k.disks.reached[k.store][sweep]); age < r.Config.Retain && !r.Config.DriftBeyond {
+		r.Fail("S4", "%s sets a file of sweep %d aside, which was reached %v ago; Retain is %v", k.p.Label, sweep, age, r.Config.Retain)
+	}
+}
+
+// wordsSetAside returns whether the host of a node has set a word of a role aside.
+func (d *Disks) wordsSetAside(role int) func(gossip.NodeID, string) bool {
+	return func(id gossip.NodeID, word string) bool {
+		slot, known := d.slots[id]
+		files := d.hosts[slot].files
+		return known && files != nil && files[role].aside[word]
 	}
 }
 
@@ -172,6 +225,10 @@ func (k *disk) writeFile() {
 	for key := range k.unsaved { // order-free: each key by itself
 		if it, ok := k.core.State(key); ok {
 			f.items[key] = it
+			if key == keyWords && len(f.aside) > 0 {
+				held := decodeWords(k.p, it)
+				maps.DeleteFunc(f.aside, func(word string, _ bool) bool { return held.Contains(word) })
+			}
 		} else {
 			delete(f.items, key)
 		}

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -94,18 +95,21 @@ func (w *world) start(slot int) {
 	w.nodes[slot] = h
 }
 
-// install gives all processes a view of which they are the members.
-func (w *world) install() {
+// install gives the processes of some hosts, or of all, a view of which they are the members.
+func (w *world) install(slots ...int) {
+	if len(slots) == 0 {
+		slots = slices.Sorted(maps.Keys(w.all()))
+	}
 	v := &gossip.View{Cluster: 1, Origin: 1, Epoch: gossip.FirstEpoch(1)}
 	if w.view != nil {
 		v.Epoch = w.view.Epoch + 1
 	}
-	for _, h := range w.nodes {
-		v.Members = append(v.Members, gossip.Member{Node: h.p.Node, Status: gossip.Up})
+	for _, slot := range slots {
+		v.Members = append(v.Members, gossip.Member{Node: w.nodes[slot].p.Node, Status: gossip.Up})
 	}
 	w.view = v
-	for _, h := range w.nodes {
-		h.node.ViewChanged(v)
+	for _, slot := range slots {
+		w.nodes[slot].node.ViewChanged(v)
 	}
 }
 
@@ -139,6 +143,22 @@ func (w *world) write(t *testing.T, slot int, word string) error {
 	})
 	if !w.run.UntilTrue(2*Timeout, 10*time.Millisecond, func() bool { return answered }) {
 		t.Fatalf("the write of %q has no outcome %v after its deadline", word, Timeout)
+	}
+	return outcome
+}
+
+// writeLocal writes a durable scratch key on a host.
+func (w *world) writeLocal(t *testing.T, slot int, key string, remove bool) error {
+	t.Helper()
+	d, answered := w.nodes[slot].node.Store(0), false
+	var outcome error
+	op := replication.Mutate(key, crdt.KindGCounter, 32, func(v crdt.Value) crdt.Value {
+		return v.(*crdt.GCounter).Add(crdt.NodeID(d.p.Node.ID), 1)
+	})
+	op.Delete = remove
+	d.Update(replication.Update{Ops: []operation.Op{op}, Level: replicator.Local}, func(a replication.Reply) { answered, outcome = true, a.Err })
+	if !answered {
+		t.Fatalf("the local write of %q has no outcome in its step", key)
 	}
 	return outcome
 }

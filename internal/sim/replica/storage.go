@@ -28,7 +28,7 @@ func NewStorage(r *run.Run, facts Facts) *Storage {
 	n := r.Config.Nodes
 	return &Storage{
 		run: r, facts: facts, nodes: make([]*Node, n), words: make([]invariant.Durable, len(r.Config.Roles)), register: newRegister(),
-		Disks:  Disks{run: r, facts: facts, hosts: make([]hostDisk, n)},
+		Disks:  newDisks(r, facts),
 		Clocks: Clocks{run: r, ahead: make([]time.Duration, n)},
 	}
 }
@@ -128,6 +128,8 @@ func (s *Storage) checkRegister(q map[int]bool) {
 
 // checkWords holds, when all hosts are back and replicas equal, that every word that was
 // ever acknowledged is there: a majority had stored it. Of two lineages, one's words are lost.
+// A word is also lost if all disks that had stored it were away for longer than Retain, while
+// hosts without it founded the cluster anew: their files are then set aside (G7).
 func (s *Storage) checkWords(q map[int]bool) {
 	if !s.run.Config.Disks || s.run.Parts() || len(q) < len(s.nodes) {
 		return
@@ -138,7 +140,7 @@ func (s *Storage) checkWords(q map[int]bool) {
 			if d == nil {
 				continue
 			}
-			s.run.Judge(s.words[role].Missing(time.Duration(s.run.Now()), d.heldWords()))
+			s.run.Judge(s.words[role].Missing(time.Duration(s.run.Now()), d.heldWords(), s.Disks.wordsSetAside(role)))
 			s.run.Hit(coverage.WordsKept)
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/sim/process"
 )
 
 // The words are an application that writes and reads a set at majority, for S4.
@@ -87,12 +88,20 @@ func (c *wordClient) readWords() {
 // heldWords returns which of the client's words a replica has.
 func (d *Driver) heldWords() func(string) bool {
 	it, ok := d.core.State(keyWords)
-	if !ok || it.Bytes == nil {
+	if !ok {
 		return func(string) bool { return false }
+	}
+	return decodeWords(d.p, it).Contains
+}
+
+// decodeWords returns the set of words that an item has, which is empty if they were deleted.
+func decodeWords(p *process.Process, it replication.Item) *crdt.ORSet[string] {
+	if it.Bytes == nil {
+		return &crdt.ORSet[string]{}
 	}
 	v, err := crdt.Decode(crdt.KindORSet, it.Bytes)
 	if err != nil {
-		d.p.Run.Fail("disk", "%s holds a value that cannot be read: %v", d.p.Label, err)
+		p.Run.Fail("disk", "%s holds a value that cannot be read: %v", p.Label, err)
 	}
-	return v.(*crdt.ORSet[string]).Contains
+	return v.(*crdt.ORSet[string])
 }
