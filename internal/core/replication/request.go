@@ -125,7 +125,8 @@ func (tb *table) counts(r *request) func(gossip.NodeID) bool {
 	}
 }
 
-// admitRequest refuses a request that cannot be carried out.
+// admitRequest refuses a request that cannot be carried out. It precedes the checks of the
+// ops (writes.planOps): a replica that admits nothing now refuses a faulty request for that.
 func (tb *table) admitRequest(level replicator.Level, f replicator.Fence, keys int) error {
 	l := &tb.cfg.Limits
 	if !level.Alone() {

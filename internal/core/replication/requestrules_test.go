@@ -75,6 +75,29 @@ func TestRequestsAreAdmittedUpToTheLimits(t *testing.T) {
 	}
 }
 
+// TestAdmissionPrecedesTheOps: a faulty request to a replica that admits nothing is refused for
+// that, in its step, and changes nothing.
+func TestAdmissionPrecedesTheOps(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		s := newSingle(t, 3, func(c *Config) { c.Limits.LogEntries = 1 })
+		s.barrier.fresh, s.retention.reported = true, map[gossip.NodeID]bool{}
+		if full {
+			s.put("own", "e")
+		}
+		root := s.store.root
+		other := Mutate("k", crdt.KindGCounter, 1, func(crdt.Value) crdt.Value { return nil })
+		_, out := s.update(replicator.Local, replicator.Fence{}, addTo(1, "k", "e"), other)
+		var e *replicator.Error
+		want := replicator.Error{Code: replicator.ErrKind}
+		if full {
+			want = replicator.Error{Code: replicator.ErrLimit, Limit: "LogEntries"}
+		}
+		if len(out.Reply) != 1 || !errors.As(out.Reply[0].Err, &e) || e.Code != want.Code || e.Limit != want.Limit || s.store.root != root {
+			t.Errorf("full %v: replies %+v, changed %v", full, out.Reply, s.store.root != root)
+		}
+	}
+}
+
 // TestARequestTurnsToAllAndRetransmits: to all when its wait is over, and again to all that have
 // not answered, with waits that double up to 16 times ResendAfter.
 func TestARequestTurnsToAllAndRetransmits(t *testing.T) {

@@ -25,11 +25,18 @@ type misused struct {
 
 // makeMisuse makes a request that must be refused in the step in which it is made, and change nothing.
 func (c *requestClient) makeMisuse() {
-	d := c.d
 	all := c.misusedRequests()
-	m := all[c.rand.IntN(len(all))]
+	c.makeMisused(all[c.rand.IntN(len(all))])
+}
+
+// makeMisused makes a request that must be refused, and checks the refusal.
+func (c *requestClient) makeMisused(m misused) {
+	d := c.d
 	m.Level = replicator.Local
 	d.step(replication.Tick{}) // what is due now is no effect of the request
+	if !c.admits() {
+		m.code = replicator.ErrLimit // before the core looks at the ops
+	}
 	before, answered := d.core.Digest(), false
 	d.Update(m.Update, func(a replication.Reply) {
 		answered = true
@@ -41,6 +48,17 @@ func (c *requestClient) makeMisuse() {
 		d.p.Run.Fail("requests", "%s made a request with %s: answered %v, changed %v", d.p.Label, m.name, answered, d.core.Digest() != before)
 	}
 	d.p.Run.Hit(coverage.Misused)
+}
+
+// admits reports whether the core admits requests, by an update without ops. A replica that
+// has just loaded its file, and has kept as many own writes as it may, admits none.
+func (c *requestClient) admits() bool {
+	var refusal error
+	c.d.Update(replication.Update{Level: replicator.Local}, func(a replication.Reply) { refusal = a.Err })
+	if e := (*replicator.Error)(nil); refusal != nil && !(errors.As(refusal, &e) && e.Limit == "LogEntries") {
+		c.d.p.Run.Fail("requests", "%s refuses an update without ops: %v", c.d.p.Label, refusal)
+	}
+	return refusal == nil
 }
 
 // misusedRequests lists requests that must be refused.
