@@ -168,6 +168,9 @@ func (p *program) writeReport(c *chaosFlags, r *chaos.Report) error {
 		if err := r.Save(filepath.Join(r.Histories, chaos.ReportFile)); err != nil {
 			return err
 		}
+		if err := r.SaveHistograms(r.Histories); err != nil {
+			return err
+		}
 		fmt.Fprintf(p.text(), "Histories: %s\n", r.Histories)
 	}
 	if c.report != "" {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"io"
 	"math"
 	"time"
 
@@ -53,6 +54,13 @@ func roundToDigits(n int64) time.Duration {
 func (h *Histogram) Quantiles() Quantiles {
 	at := func(p float64) float64 { return Milliseconds(h.Percentile(p)) }
 	return Quantiles{N: h.N(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: at(100)}
+}
+
+// WritePercentiles writes the distribution in milliseconds, in the text form .hgrm of HdrHistogram.
+func (h *Histogram) WritePercentiles(w io.Writer) error {
+	const ticksPerHalf = 5
+	_, err := h.counts.PercentilesPrint(w, ticksPerHalf, float64(time.Millisecond))
+	return err
 }
 
 // Step is one point of a distribution: Percent of the durations lasted at most MS.

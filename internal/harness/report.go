@@ -40,6 +40,7 @@ type Cost struct {
 	// CPUMS is processor time in milliseconds, MemoryBytes what the runtime holds now.
 	CPUMS       float64 `json:"cpu_ms"`
 	MemoryBytes uint64  `json:"memory_bytes"`
+	Goroutines  int     `json:"goroutines,omitempty"`
 	// SentBytes and ReceivedBytes are those of the transport and of memberlist.
 	SentBytes     uint64 `json:"sent_bytes"`
 	ReceivedBytes uint64 `json:"received_bytes"`

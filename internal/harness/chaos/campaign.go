@@ -85,7 +85,7 @@ func (c *campaign) playRounds(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return harness.Pause(ctx, healedFor)
 }
 
 // roll restarts the processes one after the other, as an update does that goes on

@@ -111,6 +111,9 @@ func (r *Report) figures() (out []reportFigure) {
 		add("without answer, "+k.Kind+", p50", UnitMS, k.P50, nil)
 		add("without answer, "+k.Kind+", p99", UnitMS, k.P99, nil)
 	}
+	if h := r.Healed; h.Places > 0 {
+		add("memory of a node, at the end", UnitBytes, float64(h.MemoryAfter)/float64(h.Places), nil)
+	}
 	return append(out, r.costFigures()...)
 }
 

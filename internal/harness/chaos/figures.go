@@ -122,6 +122,8 @@ type Latency struct {
 	harness.Quantiles
 	// Curve is the distribution.
 	Curve []harness.Step `json:"curve,omitempty"`
+
+	counts *harness.Histogram
 }
 
 // latencies tells requests before the first fault from those that touch a fault, and from
@@ -151,7 +153,7 @@ func (r *Report) latencies(c *campaign, records []history.Record) {
 
 func latencyOf(times []time.Duration) Latency {
 	h := harness.HistogramOf(times)
-	return Latency{h.Quantiles(), h.Curve()}
+	return Latency{h.Quantiles(), h.Curve(), h}
 }
 
 // Load is the open load of a run, in requests per second.

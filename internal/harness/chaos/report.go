@@ -1,8 +1,10 @@
 package chaos
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -46,9 +48,11 @@ type Report struct {
 	// Timeline has a bin for each 100 ms since the load stood, Faults where the faults lie.
 	Timeline []Bin       `json:"timeline"`
 	Faults   []FaultSpan `json:"faults"`
+	Events   []Event     `json:"events,omitempty"`
 	// Failovers are the parts of the time after kills, Costs what the processes took.
 	Failovers []Failover      `json:"failovers"`
 	Costs     []Cost          `json:"costs"`
+	Healed    Healed          `json:"healed"`
 	Linear    Linearizability `json:"linearizability"`
 	// Availability sums up the timeline, Machine is what was seen of the machine meanwhile.
 	Availability Availability    `json:"availability"`
@@ -196,6 +200,25 @@ func (r *Report) addInvariant(name string, checked int, violations []string) {
 
 // ReportFile is the name of the report in a directory of kept histories.
 const ReportFile = "report.json"
+
+// SaveHistograms writes the latencies before, during and after faults to a directory, in the form that
+// the plotters of HdrHistogram read (.hgrm), in milliseconds. A report that was read from a file has
+// quantiles alone, and writes nothing.
+func (r *Report) SaveHistograms(dir string) error {
+	for name, l := range map[string]Latency{"before": r.Before, "during": r.During, "after": r.After} {
+		if l.counts == nil {
+			continue
+		}
+		var b bytes.Buffer
+		if err := l.counts.WritePercentiles(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "latency-"+name+".hgrm"), b.Bytes(), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Save writes the report in JSON; an empty name writes none.
 func (r *Report) Save(file string) error {

@@ -100,7 +100,9 @@ func (c *campaign) report(records []history.Record, err error) *Report {
 	r.latencies(c, records)
 	r.timeline(c, records)
 	r.failovers(c, records)
+	r.markEvents(c, records)
 	r.costs(c)
+	r.measureHealed(c)
 	r.excuseOverload()
 	r.Verdict = Passed
 	for _, i := range r.Invariants {

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/peerage-go/peerage/internal/harness/chaos"
@@ -40,6 +41,13 @@ type timeline struct {
 	Numbers, Labels, Times  []label
 	Legend                  []shade
 	Area, Share, Rate, Slow string
+	Events                  []tick
+}
+
+// tick is the mark of an event.
+type tick struct {
+	X, From, To float64
+	Text        string
 }
 
 // shade is a fault in a chart, or in its legend.
@@ -53,6 +61,8 @@ const (
 	shareTop, shareEnd = 24.0, 92.0
 	rateTop, rateEnd   = 124.0, 192.0
 	slowTop, slowEnd   = 222.0, 298.0
+	// eventsTop is the top of the first row of events, eventRow the height of each.
+	eventsTop, eventRow = 308.0, 13.0
 	// burstsShown is how many times the load the rate may be that still fits its lane: after
 	// a pause, a process catches up with requests that were due.
 	burstsShown = 2
@@ -88,6 +98,7 @@ func newTimeline(r *chaos.Report) *timeline {
 	t.Labels = []label{{shareTop, "100 %"}, {shareEnd, "0 %"}, {rateTop, grouped(most * 10)}, {rateEnd, "0"},
 		{slowEnd - (slowEnd-slowTop)/slowDecades, "10 ms"}, {slowEnd - 3*(slowEnd-slowTop)/slowDecades, "1 s"}}
 	t.addFaults(r, total)
+	t.addEvents(r, total)
 	return t
 }
 
@@ -121,6 +132,23 @@ func (t *timeline) addFaults(r *chaos.Report, total float64) {
 	}
 	for at := 0.0; at < total; at += step {
 		t.Times = append(t.Times, label{at / total * 100, fmt.Sprintf("%.0f s", at/1000)})
+	}
+}
+
+// addEvents adds a row of marks for each kind of event that the report has.
+func (t *timeline) addEvents(r *chaos.Report, total float64) {
+	top := eventsTop - eventRow
+	for _, what := range chaos.EventNames() {
+		if !slices.ContainsFunc(r.Events, func(e chaos.Event) bool { return e.What == what }) {
+			continue
+		}
+		top += eventRow
+		t.Labels = append(t.Labels, label{top + eventRow/2, what})
+		for _, e := range r.Events {
+			if e.What == what {
+				t.Events = append(t.Events, tick{e.AtMS / total * width, top + 2, top + eventRow - 2, fmt.Sprintf("round %d: %s at %s", e.Round, what, formatMillis(e.AtMS))})
+			}
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ type view struct {
 	Latencies                                         []latencyRow
 	Costs                                             []costRow
 	Faults                                            []faultRow
-	Picture, PictureOf, Settings                      string
+	Picture, PictureOf, Settings, Healed              string
 }
 
 // Write writes the page of a report.
@@ -51,7 +51,7 @@ func Write(w io.Writer, r *chaos.Report) error {
 		Verdict: r.Verdict, Mark: signOf(r.Verdict), Seed: r.Seed, Command: r.Command, CSS: template.CSS(pageCSS), JSON: template.JS(raw),
 		Target: grouped(int(r.Load.Target)), Picture: framed(r.Linear.Picture), PictureOf: r.Linear.PictureOf,
 		Subtitle: subtitle(r), Summary: r.Config.Summary(), Answers: headline(r), Why: reasons(r), Environment: environment(r), Settings: settingsText(r),
-		Timeline: newTimeline(r), Recovery: recoveryRows(r), Latencies: latencyRows(r), Costs: costRows(r), Faults: faultRows(r),
+		Timeline: newTimeline(r), Recovery: recoveryRows(r), Latencies: latencyRows(r), Costs: costRows(r), Faults: faultRows(r), Healed: healedText(r.Healed),
 	}
 	v.Bars, v.Phases = newBars(r)
 	v.Invariants = promises(r)

@@ -35,6 +35,8 @@ func sample() *chaos.Report {
 		Failovers: []chaos.Failover{{Kind: "kill", Rounds: 6, Total: q.Quantiles(), P99Interval: &harness.Interval{Low: 31, High: 1250}, Phases: []chaos.Phase{{Name: "detect", Quantiles: q.Quantiles()}}}},
 		Costs:     []chaos.Cost{{Place: "a", CPUPercent: 12, MemoryMaxBytes: 30 << 20, SentPerS: 2048, Seconds: 3}},
 		Faults:    []chaos.FaultSpan{{Round: 1, Kind: faults.Kill, Detail: "kill of a", FromMS: 1000, ToMS: 1300, TookEffect: true}, {Round: 2, Kind: faults.Cut, Detail: "cut of b", FromMS: 2000, ToMS: 2500}},
+		Events:    []chaos.Event{{Round: 1, What: "new view", AtMS: 1020}, {Round: 2, What: "healed", AtMS: 2400}},
+		Healed:    chaos.Healed{Places: 5, MemoryBefore: 100 << 20, MemoryAfter: 110 << 20, GoroutinesBefore: 1500, GoroutinesAfter: 1502},
 		Linear:    chaos.Linearizability{Picture: "<html><script>draw()</script></html>", PictureOf: "counter 3", Restarts: 12},
 	}
 	for i := range 40 {
@@ -52,6 +54,7 @@ func TestThePageAnswersFirstAndNeedsNoNetwork(t *testing.T) {
 	for _, want := range []string{
 		"✗ FAIL", "entities that lived twice", "1 <span>runs beside another, of 182,341 runs", "✗ Broken promise: " + chaos.SingleInstance, "? Promise that was not shown: every fault took effect",
 		"40 ms <span>of 3 counters", "? not observed", "peerage chaos --seed 7", "30 MiB", "of 4,990; 12 counts began again", "one killed <span class=\"soft small\">--faults kill<", "5 processes ask 32 counters, 1,600 requests a second", "round 2: cut of b", "3 counters, 6 rounds", "<br>p99 40 ms (31 ms to 1.25 s)", `<rect class="fault" x="250"`,
+		`<line class="event" x1="600"`, "round 1: new view at 1.02 s", "held 110 MiB of memory in 1,502 goroutines; before the first fault, 100 MiB in 1,500",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -69,6 +69,15 @@ func costRows(r *chaos.Report) (out []costRow) {
 	return out
 }
 
+// healedText compares what the processes held before the first fault with what they held at the end.
+func healedText(h chaos.Healed) string {
+	if h.Places == 0 {
+		return ""
+	}
+	return fmt.Sprintf("After the last fault had healed, the processes at %d places held %s of memory in %s goroutines; before the first fault, %s in %s.",
+		h.Places, bytesOf(float64(h.MemoryAfter)), grouped(h.GoroutinesAfter), bytesOf(float64(h.MemoryBefore)), grouped(h.GoroutinesBefore))
+}
+
 // faultRow is one fault.
 type faultRow struct {
 	Round                              int

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"runtime/metrics"
 	"time"
 
@@ -18,6 +19,7 @@ func (s *server) cost() *harness.Cost {
 	metrics.Read(memory)
 	c := &harness.Cost{
 		CPUMS: harness.Milliseconds(processorTime()), MemoryBytes: memory[0].Value.Uint64() - memory[1].Value.Uint64(),
+		Goroutines: runtime.NumGoroutine(),
 	}
 	c.SentBytes, c.ReceivedBytes = traffic(s.registry)
 	return c
