@@ -101,7 +101,21 @@ func TestReportsAreCompared(t *testing.T) {
 	if code := run([]string{"report", files[0], "--against", files[1], "--json"}, &out, &errs); code != exitOK || json.Unmarshal(out.Bytes(), &c) != nil || len(c.Figures) < 4 {
 		t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 	}
-	for _, wrong := range [][]string{{"--against", "chaos_test.go"}, {"--against", files[0], "--open"}} {
+	out.Reset()
+	html := filepath.Join(dir, "series.html")
+	if code := run([]string{"report", files[0], files[1], "--html", html}, &out, &errs); code != exitFailed {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	table = regexp.MustCompile(` {2,}`).ReplaceAllString(out.String(), " | ")
+	for _, want := range []string{"figure | 4 nodes | 5 nodes\n", "verdict | FAIL | PASS\n", "first answer after kill, p50 | 30.0 ms | 40.0 ms\n"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the series lacks %q:\n%s", want, table)
+		}
+	}
+	if text, err := os.ReadFile(html); err != nil || !strings.Contains(string(text), `<td>30 ms<i style="width:75%"></i></td><td>40 ms<i style="width:100%"></i></td>`) {
+		t.Errorf("%v: the page has no bars:\n%s", err, text)
+	}
+	for _, wrong := range [][]string{{files[0], "--against", files[0]}, {"--against", "chaos_test.go"}, {"--against", files[0], "--open"}} {
 		if code := run(append([]string{"report", files[1]}, wrong...), &out, &errs); code != exitUsage {
 			t.Errorf("%q: exit code %d", wrong, code)
 		}

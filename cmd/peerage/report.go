@@ -23,6 +23,9 @@ what chaos wrote with --out, in JSON, or with --report, as a page: both hold the
 The page of report.json is report.html, unless --html names another file. The exit code is
 that of the verdict.
 
+Several files are the runs of a series: it prints their figures by the number of processes, and
+with --html also writes them as a page. The exit code is that of the worst verdict.
+
 With --against OLD it prints the figures of both runs instead, with the ratio of FILE's to
 OLD's, and the settings in which they differ. In brackets are 95 % confidence intervals: two
 that overlap show no difference.`
@@ -31,9 +34,14 @@ func (p *program) reportCommand() *cobra.Command {
 	var html, against string
 	var open bool
 	cmd := &cobra.Command{
-		Use: "report FILE", Short: "show the report of an earlier run of chaos", Long: reportHelp, Args: argumentsBetween(1, 1),
+		Use: "report FILE...", Short: "show the report of an earlier run of chaos, or a series of runs", Long: reportHelp, Args: argumentsBetween(1, seriesMax),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if against != "" {
+			switch {
+			case len(args) > 1 && (against != "" || open):
+				return usageError(errors.New("--against and --open take one report; several FILEs are a series"))
+			case len(args) > 1:
+				return p.showSeries(args, html)
+			case against != "":
 				return p.compareReports(args[0], against)
 			}
 			return p.showReport(args[0], html, open)
@@ -46,6 +54,45 @@ func (p *program) reportCommand() *cobra.Command {
 		cmd.MarkFlagsMutuallyExclusive("against", other)
 	}
 	return cmd
+}
+
+// seriesMax is how many reports a series has at most.
+const seriesMax = 20
+
+// showSeries prints the figures of several runs, and writes them as a page if html is set.
+func (p *program) showSeries(files []string, html string) error {
+	var reports []*chaos.Report
+	for _, file := range files {
+		r, err := page.Read(file)
+		if err != nil {
+			return usageError(err)
+		}
+		reports = append(reports, r)
+	}
+	s := chaos.NewSeries(reports)
+	if html != "" {
+		if err := page.SaveSeries(html, s); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.text(), "Series: %s\n\n", html)
+	}
+	if p.json {
+		return errors.Join(p.printJSON(s), verdictError(chaosExitCode(s.Verdict())))
+	}
+	head, verdicts := []string{"figure"}, []string{"verdict"}
+	for i := range s.Runs {
+		head, verdicts = append(head, s.Runs[i].Label()), append(verdicts, s.Runs[i].Verdict)
+	}
+	rows := [][]string{head, verdicts}
+	for _, f := range s.Figures {
+		row := []string{f.Name}
+		for _, value := range f.Values {
+			row = append(row, comparedText(value, nil, f.Unit))
+		}
+		rows = append(rows, row)
+	}
+	printTable(p.stdout, "", rows)
+	return verdictError(chaosExitCode(s.Verdict()))
 }
 
 func (p *program) showReport(file, html string, open bool) error {
