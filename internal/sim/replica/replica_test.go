@@ -384,3 +384,30 @@ func TestRunsOfOneSeedAreEqual(t *testing.T) {
 		t.Errorf("two runs of one seed have the traces %x", hashes)
 	}
 }
+
+// What an op does to a value it returns as its delta: replicas would differ by anything else.
+func TestARemovalReturnsWhatItChanges(t *testing.T) {
+	empty := func() *crdt.ORSet[string] {
+		v, err := crdt.New(crdt.KindORSet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.(*crdt.ORSet[string])
+	}
+	with, without := empty(), empty()
+	with.Add(1, "a")
+	for name, c := range map[string]struct{ planned, applied *crdt.ORSet[string] }{
+		"the element is there":     {with.Clone().(*crdt.ORSet[string]), with.Clone().(*crdt.ORSet[string])},
+		"it was added meanwhile":   {without, with.Clone().(*crdt.ORSet[string])},
+		"it was removed meanwhile": {with, without},
+	} {
+		p, err := removal("k", "a").Plan(c.planned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.applied.Digest()
+		if delta := p.Apply(c.applied); (delta != nil) != (c.applied.Digest() != before) {
+			t.Errorf("%s: the delta is %v, changed: %v", name, delta, c.applied.Digest() != before)
+		}
+	}
+}

@@ -128,17 +128,26 @@ func (c *requestClient) drawOp() operation.Op {
 			return v.(*crdt.ORSet[string]).Add(node, element)
 		})
 	case draw < 11:
-		return operation.Op{Key: set, Kind: crdt.KindORSet, Plan: func(current crdt.Value) (operation.Plan, error) {
-			has := current.(*crdt.ORSet[string]).Contains(element)
-			return operation.Plan{Apply: func(v crdt.Value) crdt.Value {
-				if delta := v.(*crdt.ORSet[string]).Remove(element); has && delta != nil {
-					return delta
-				}
-				return nil
-			}}, nil
-		}}
+		return removal(set, element)
 	}
 	return operation.Op{Key: []string{tally, set}[c.rand.IntN(2)], Delete: true}
+}
+
+// removal removes an element that the set has when the request is planned. An op before it in the
+// request may add the element meanwhile: then nothing is removed.
+func removal(set, element string) operation.Op {
+	return operation.Op{Key: set, Kind: crdt.KindORSet, Plan: func(current crdt.Value) (operation.Plan, error) {
+		has := current.(*crdt.ORSet[string]).Contains(element)
+		return operation.Plan{Apply: func(v crdt.Value) crdt.Value {
+			if !has {
+				return nil
+			}
+			if delta := v.(*crdt.ORSet[string]).Remove(element); delta != nil {
+				return delta
+			}
+			return nil
+		}}, nil
+	}}
 }
 
 // drawOther draws a change of a key of one of the other kinds.
