@@ -526,11 +526,21 @@ func (ss *sessions) onFetch(p *peer, m *Fetch) {
 }
 
 // dropGoneSources ends the questions that the session had open at nodes that left the
-// view. Their place in the vector stays until all members have caught up.
+// view, all of them before it asks anew: a source that has left has no peer to send to. Their place
+// in the vector stays until all members have caught up.
 func (ss *sessions) dropGoneSources(now clock.Instant) {
+	isGone := func(l source) bool { return ss.members.byID[l.peer] == nil }
+	if !slices.ContainsFunc(ss.current.sources, isGone) {
+		return
+	}
+	if isGone(ss.current.sources[0]) {
+		ss.sourceLost(now, ss.current.peer)
+		return
+	}
 	for _, l := range slices.Clone(ss.current.sources) {
-		if ss.members.byID[l.peer] == nil {
-			ss.sourceLost(now, l.peer)
+		if isGone(l) {
+			ss.dismissSource(l.peer)
 		}
 	}
+	ss.requestMore(now)
 }

@@ -297,3 +297,43 @@ func TestALatePrimaryLeavesKeysToHelpers(t *testing.T) {
 		t.Errorf("credit %d of %d questions", c.credit, len(c.asks))
 	}
 }
+
+// TestSourcesThatLeaveTogether: a view without several sources of a session asks the others for their
+// keys, and none that has left. Without the primary the session ends.
+func TestSourcesThatLeaveTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		stay   []gossip.NodeID
+		goesOn bool
+	}{
+		"two helpers":             {ids(1, 2, 5), true},
+		"all helpers":             {ids(1, 2), true},
+		"the primary":             {ids(1, 3, 4, 5), false},
+		"the primary, one helper": {ids(1, 4, 5), false},
+	} {
+		s, out := pulling(t, 10, 2)
+		asked := 0
+		for _, id := range ids(2, 3, 4, 5) {
+			asked += len(sentTo[*Fetch](out, id))
+		}
+		v := &gossip.View{Cluster: 1, Epoch: s.members.epoch + 1}
+		for _, id := range c.stay {
+			v.Members = append(v.Members, member(id, gossip.Up))
+		}
+		out = s.do(ViewChanged{View: v})
+		for _, id := range receivers[*Fetch](out) {
+			if !slices.Contains(c.stay, id) {
+				t.Errorf("%s: asks %v, which has left", name, id)
+			}
+		}
+		cur := &s.sessions.current
+		if (cur.peer == 2) != c.goesOn {
+			t.Errorf("%s: the primary is %v", name, cur.peer)
+		}
+		if left := cur.left(); c.goesOn && left != 10 {
+			t.Errorf("%s: %d of 10 keys are left to get", name, left)
+		}
+		if asked != 5 {
+			t.Errorf("%s: %d questions were open", name, asked)
+		}
+	}
+}
