@@ -145,6 +145,12 @@ func (v *Invariants) hasHome(in *gossip.View, t *seed.Type) bool {
 	return homes >= max(v.run.Config.MinMembers, 1)
 }
 
+// removedUnplanned reports whether the newest view has left out a node that was not leaving.
+func (v *Invariants) removedUnplanned(id gossip.NodeID) bool {
+	n := v.byID[id]
+	return n != nil && !n.member.Leaving() && v.world.Newest().Member(id) == nil
+}
+
 // sideOf returns the side of the cluster that a process stands in.
 func (v *Invariants) sideOf(member *membership.Driver) int {
 	if held := member.View(); held != nil {

@@ -7,7 +7,10 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/membership"
+	"github.com/peerage-go/peerage/internal/sim/process"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 )
@@ -78,5 +81,53 @@ func TestDamagedFramesAreCopies(t *testing.T) {
 	empty := &pathFrame{0, &datapath.Frame{}}
 	if empty.Flip() != any(empty) {
 		t.Error("a frame without a message was changed")
+	}
+}
+
+// newest is a World whose newest view is given.
+type newest struct {
+	World
+	view gossip.View
+}
+
+func (w *newest) Newest() *gossip.View { return &w.view }
+
+// TestAsksThatAreLostWithAMember: in an orderly run the outcome of an ask may be unknown only if
+// the newest view has left out the asker or the node that has the request, and that node was not
+// leaving (seed 1206304 of TestSeeds).
+func TestAsksThatAreLostWithAMember(t *testing.T) {
+	const asker, home gossip.NodeID = 1, 2
+	for _, c := range []struct {
+		name    string
+		members []gossip.NodeID
+		leaves  bool
+		how     invariant.Outcome
+		allowed bool
+	}{
+		{"both are members", []gossip.NodeID{asker, home}, false, invariant.Unknown, false},
+		{"the home was removed", []gossip.NodeID{asker}, false, invariant.Unknown, true},
+		{"the asker was removed", []gossip.NodeID{home}, false, invariant.Unknown, true},
+		{"the home has left", []gossip.NodeID{asker}, true, invariant.Unknown, false},
+		{"the ask was refused", []gossip.NodeID{asker}, false, invariant.Refused, false},
+		{"the ask timed out", []gossip.NodeID{asker}, false, invariant.TimedOut, false},
+	} {
+		r, w := run.New(&seed.Options{Nodes: 2, Orderly: true}), &newest{}
+		for _, id := range c.members {
+			w.view.Members = append(w.view.Members, gossip.Member{Node: gossip.Node{ID: id}})
+		}
+		inv := NewInvariants(r, nil, w)
+		for _, id := range []gossip.NodeID{asker, home} {
+			inv.addNode(&Node{site: site{p: &process.Process{Run: r, Slot: int(id) - 1, Node: gossip.Node{ID: id}}, inv: inv, member: &membership.Driver{}}})
+		}
+		if c.leaves {
+			inv.byID[home].member.StartLeaving()
+		}
+		at := &inv.byID[asker].site
+		m := &base{site: at, p: at.p, run: r, spec: &r.Config.Types[0], checks: inv.types[0]}
+		s := &calls{m: m, open: map[uint64]*call{7: {at: home, hosted: true, begun: 1}}}
+		m.checks.asks.Begun(invariant.Ask{Asker: asker, Call: 7})
+		if stopped := stops(func() { s.endAsk(7, c.how) }); stopped == c.allowed {
+			t.Errorf("%s: the ask stops the run: %v", c.name, stopped)
+		}
 	}
 }
