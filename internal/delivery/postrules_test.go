@@ -86,7 +86,7 @@ func tellItem(bytes int) *Item {
 	return &it
 }
 
-// TestBuffersAreBounded: in messages and bytes, of one shard and of all.
+// TestBuffersAreBounded checks the bounds in messages and bytes, for one shard and for all.
 func TestBuffersAreBounded(t *testing.T) {
 	bounds := Bounds{BufferMessages: 5, BufferBytes: 100, ShardMessages: 3, ShardBytes: 50}
 	for name, c := range map[string]struct {
@@ -126,8 +126,9 @@ func TestBuffersAreBounded(t *testing.T) {
 	}
 }
 
-// TestTheGaugesFollowARoute: messages, bytes and gates, by their changes. The wait for a home counts
-// from the first message on, and room that comes wakes those that wait for it.
+// TestTheGaugesFollowARoute checks that each change of a route changes the gauges of messages, bytes and
+// gates. The wait for a home counts from the first message on, and room wakes the senders that wait for
+// it.
 func TestTheGaugesFollowARoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, inc, _ := wired(&hostHere{})
@@ -172,8 +173,8 @@ func TestTheGaugesFollowARoute(t *testing.T) {
 	})
 }
 
-// TestARefusedAskIsKeptOrGivenBack: kept if it may be sent again, else its caller learns that the
-// entity has moved, and a tell is counted.
+// TestARefusedAskIsKeptOrGivenBack checks that a refused ask is kept if it may be sent again. Else its
+// caller gets the error that the entity has moved; a tell is counted.
 func TestARefusedAskIsKeptOrGivenBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		call     uint64
@@ -230,8 +231,8 @@ func (f *failing) FailAsk(call uint64, err error) bool {
 	return true
 }
 
-// TestAPostWaitsForWhatItLacks: room on the connection, a node that serves the type, room in the
-// buffer; and no longer than its message lives, or the caller waits.
+// TestAPostWaitsForWhatItLacks checks that a post waits for room on the connection, for a node that serves
+// the type, and for room in the buffer. The wait ends with the message, or with the caller's context.
 func TestAPostWaitsForWhatItLacks(t *testing.T) {
 	for name, c := range map[string]struct {
 		lack    func(r *Router, inc *Incarnation, w *wires)
@@ -277,8 +278,8 @@ func TestAPostWaitsForWhatItLacks(t *testing.T) {
 	}
 }
 
-// TestGrantsAreListedOnce: until they are taken, and urgent ones leave with the block that made them
-// so. Those for this node wake the loop of its accounts.
+// TestGrantsAreListedOnce checks that a grant is listed once until it is taken. An urgent grant is sent
+// with the block that made it urgent, and a grant for this node wakes the loop of its accounts.
 func TestGrantsAreListedOnce(t *testing.T) {
 	for _, node := range []gossip.NodeID{self, 2} {
 		sent := 0

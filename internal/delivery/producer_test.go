@@ -61,7 +61,7 @@ func (p *producing) confirm(seq uint64) {
 	synctest.Wait()
 }
 
-// TestAnUnansweredMessageIsSentAgain: after Resend, without any event.
+// TestAnUnansweredMessageIsSentAgain checks that a message is sent again after Resend, without an event.
 func TestAnUnansweredMessageIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProducing(t, 10, nil)
@@ -80,7 +80,8 @@ func TestAnUnansweredMessageIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestARefusedReliableMessageIsSentAgain: soon, by its own producer, whichever node refuses it.
+// TestARefusedReliableMessageIsSentAgain checks that the producer of a refused message sends it again
+// soon, whichever node has refused it.
 func TestARefusedReliableMessageIsSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		from     gossip.NodeID
@@ -119,8 +120,8 @@ func TestARefusedReliableMessageIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestAReliableMessageThatItsHomeRefusesKeepsItsPlace: the route asks for another home, and the
-// message is sent there by its producer alone.
+// TestAReliableMessageThatItsHomeRefusesKeepsItsPlace checks that the route asks for another home, and
+// that only the producer sends the message there.
 func TestAReliableMessageThatItsHomeRefusesKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProducing(t, 10, nil)
@@ -144,7 +145,8 @@ func TestAReliableMessageThatItsHomeRefusesKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestAWindowOpensWithAConfirmation: the next message waits for it, no longer than its caller.
+// TestAWindowOpensWithAConfirmation checks that the next message waits for a confirmation, until its
+// caller's context ends.
 func TestAWindowOpensWithAConfirmation(t *testing.T) {
 	for _, callback := range []func(){nil, func() {}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -171,8 +173,8 @@ func TestAWindowOpensWithAConfirmation(t *testing.T) {
 	}
 }
 
-// TestAFlushWaitsForReports: of the messages before it, not of later ones, and ends with the
-// producer.
+// TestAFlushWaitsForReports checks that a flush waits for reports of the messages before it, and ends with
+// the producer.
 func TestAFlushWaitsForReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

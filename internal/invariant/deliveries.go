@@ -51,7 +51,7 @@ func (d *Deliveries) Runs(at time.Duration, producer uint64, shard protocol.Shar
 		return broken("S2", at, "reliable message %d of producer %d to entity %d runs twice", n, producer, entity)
 	}
 	for missing := s.noted + 1; missing < n; missing++ {
-		// After a loss, the memory of the next home may have what has ended.
+		// Where a loss was possible, the memory may have arrived, with the messages that have ended.
 		if !s.confirmed[missing] && !s.ended[missing] {
 			return broken("S3", at, "reliable message %d of producer %d to entity %d runs before %d", n, producer, entity, missing)
 		}

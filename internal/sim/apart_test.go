@@ -6,8 +6,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// TestClustersThatCanNeverYield: those to which the other cluster cannot show as many members as
-// it had in an earlier contest.
+// TestClustersThatCanNeverYield checks that a cluster never yields to one that cannot show as many members
+// as it had in an earlier contest.
 func TestClustersThatCanNeverYield(t *testing.T) {
 	view := func(cluster uint64, size int, members ...gossip.Status) *gossip.View {
 		v := &gossip.View{Cluster: cluster, Standing: gossip.Standing{Size: size, Peak: 2, Birth: gossip.Epoch(cluster)}}

@@ -63,9 +63,10 @@ func (in *inbound) end() {
 	_ = in.conn.Close() // wakes the reader, which cleans up
 }
 
-// boundReceived bounds what waits in the socket of a message connection once it brings large
-// frames: small frames cannot overtake their pieces there. It is not done before, since a small
-// buffer costs a flood of small frames a fifth of its rate.
+// boundReceived bounds the bytes that wait in the socket of a message connection. The reader calls it
+// with the first piece of a large frame: small frames cannot overtake pieces in the socket. Without
+// large frames the kernel's buffer stays, since a small one costs a flood of small frames a fifth of
+// its rate.
 func (in *inbound) boundReceived() {
 	if in.bounded || in.class != Message {
 		return

@@ -20,8 +20,9 @@ func (b *bench) tracedTimes(kind, detail string) (n int) {
 	return n
 }
 
-// TestWhereTheStateOfAShardWaits: at the new home that was named, even if it leaves by now; else at
-// the former one; and a former home that takes no shards keeps none from the new one.
+// TestWhereTheStateOfAShardWaits checks that a state waits at the new home that was named, even if that
+// home leaves, and else at the former one. A former home that takes no shards keeps no state from the
+// new one.
 func TestWhereTheStateOfAShardWaits(t *testing.T) {
 	const fit, silent, leaving, gone = "fit", "silent", "leaving", "gone"
 	for _, c := range []struct {
@@ -49,8 +50,8 @@ func TestWhereTheStateOfAShardWaits(t *testing.T) {
 	}
 }
 
-// TestAPassWithoutRegionsPlacesStatesAlone: once a pass has found no region, it asks for none again,
-// but a shard whose state waits somewhere is placed there.
+// TestAPassWithoutRegionsPlacesStatesAlone checks that a pass which has found no region with room places
+// only shards whose state waits at a member, each there.
 func TestAPassWithoutRegionsPlacesStatesAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		from gossip.NodeID
@@ -77,7 +78,8 @@ func TestAPassWithoutRegionsPlacesStatesAlone(t *testing.T) {
 	}
 }
 
-// TestAShardWithoutARegionIsTracedOnce: a step, not for each shard, and not in steps without news.
+// TestAShardWithoutARegionIsTracedOnce checks that a step traces the reason once for all shards, and that
+// a Tick does not trace it again.
 func TestAShardWithoutARegionIsTracedOnce(t *testing.T) {
 	b := newBench(t, Config{Shards: 3, MinMembers: 3}, 1, 2).settle(nil, nil)
 	b.ask(2, 0, 1, 2)
@@ -97,7 +99,8 @@ func TestAShardWithoutARegionIsTracedOnce(t *testing.T) {
 	}
 }
 
-// TestHomesAreWrittenInOrder: of the shards, each once; the trace shows which had one before.
+// TestHomesAreWrittenInOrder checks that homes are written in the order of the shards, each once, and
+// that the trace shows which shards had a home before.
 func TestHomesAreWrittenInOrder(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil).ask(2, 3, 1, 3)
 	records := one[Write](b).Records
@@ -120,7 +123,8 @@ func TestHomesAreWrittenInOrder(t *testing.T) {
 	}
 }
 
-// TestAnOrderIsSentAgainInItsTurn: one that left a moment before the others are repeated waits.
+// TestAnOrderIsSentAgainInItsTurn checks that an order which was sent shortly before the round of
+// retransmissions waits for the next round.
 func TestAnOrderIsSentAgainInItsTurn(t *testing.T) {
 	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil)
 	repeated := func() (ids []protocol.ShardID) {
@@ -149,7 +153,8 @@ func TestAnOrderIsSentAgainInItsTurn(t *testing.T) {
 	}
 }
 
-// TestAStateThatWasTakenWaitsNowhere: once its shard is hosted, and if its home is lost before.
+// TestAStateThatWasTakenWaitsNowhere checks that a state no longer waits once its shard is hosted, or
+// once its home was lost before that.
 func TestAStateThatWasTakenWaitsNowhere(t *testing.T) {
 	for name, end := range map[string]func(tb *table){
 		"hosted":   func(tb *table) { tb.publishHome(0) },
@@ -166,7 +171,8 @@ func TestAStateThatWasTakenWaitsNowhere(t *testing.T) {
 	}
 }
 
-// TestHomesThatARecordHasAreSentToAll: when the census ends.
+// TestHomesThatARecordHasAreSentToAll checks that the end of the census sends the recorded homes to all
+// regions.
 func TestHomesThatARecordHasAreSentToAll(t *testing.T) {
 	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 1}
 	b := newBench(t, Config{Shards: 2}, 1, 2)
@@ -176,7 +182,7 @@ func TestHomesThatARecordHasAreSentToAll(t *testing.T) {
 	}
 }
 
-// TestAPassEndsTheWaitOfShardsThatItPlaces: no Tick comes for them later.
+// TestAPassEndsTheWaitOfShardsThatItPlaces checks that no Tick is due for them later.
 func TestAPassEndsTheWaitOfShardsThatItPlaces(t *testing.T) {
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3).settle(nil, nil).ask(2, 0)
 	b.failStart(one[Write](b)).failStart(one[Write](b)).none(count[Write])
@@ -188,7 +194,8 @@ func TestAPassEndsTheWaitOfShardsThatItPlaces(t *testing.T) {
 	}
 }
 
-// TestAStopDuringTheCensusEndsItsOwnClaim: one of the claiming node, under its token or above.
+// TestAStopDuringTheCensusEndsItsOwnClaim checks that a stop ends a claim of the same node, under the
+// claim's token or a higher one.
 func TestAStopDuringTheCensusEndsItsOwnClaim(t *testing.T) {
 	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
 	for name, c := range map[string]struct {
@@ -208,7 +215,8 @@ func TestAStopDuringTheCensusEndsItsOwnClaim(t *testing.T) {
 	}
 }
 
-// TestShardsThatCountAsMoving: on their way out, or, if they had a home before, on their way in.
+// TestShardsThatCountAsMoving checks that a shard counts as moving while its home stops it, and while
+// its new home starts it if it had a home before.
 func TestShardsThatCountAsMoving(t *testing.T) {
 	for p := free; p <= asking; p++ {
 		for _, known := range []bool{false, true} {
@@ -227,7 +235,8 @@ func TestShardsThatCountAsMoving(t *testing.T) {
 	}
 }
 
-// TestWaitsAfterFailedStartsDouble: from the second one on, up to a bound.
+// TestWaitsAfterFailedStartsDouble checks that waits double from the second failed start on, up to a
+// bound.
 func TestWaitsAfterFailedStartsDouble(t *testing.T) {
 	b := newBench(t, Config{Shards: 1}, 1, 2).settle(nil, nil)
 	b.c.out = &Effects{}
@@ -244,8 +253,8 @@ func TestWaitsAfterFailedStartsDouble(t *testing.T) {
 	}
 }
 
-// TestAStateMayHaveBeenPassedOn: if the home to which it was sent left without a report, with more
-// than half of the members to which the predecessor wrote.
+// TestAStateMayHaveBeenPassedOn checks when a later home may have the state: if the one to which it was
+// sent left without a report, together with more than half of the members to which the predecessor wrote.
 func TestAStateMayHaveBeenPassedOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		node, from, to gossip.NodeID
@@ -269,7 +278,7 @@ func TestAStateMayHaveBeenPassedOn(t *testing.T) {
 	}
 }
 
-// TestAnOrderToAStrayProbes: it is repeated until the node has answered, so that each is answered.
+// TestAnOrderToAStrayProbes checks that a repeated order to a node with a stale claim asks for an answer.
 func TestAnOrderToAStrayProbes(t *testing.T) {
 	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil)
 	b.c.table.strays.list = []staleClaim{{2, 1, protocol.Token{Term: 1, Seq: 1}}}

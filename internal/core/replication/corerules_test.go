@@ -11,7 +11,8 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// TestTheDefaultsOfConfig: each field has its own, and no setting of the caller's is replaced.
+// TestTheDefaultsOfConfig checks that each field has a default, and that no setting of the caller is
+// replaced.
 func TestTheDefaultsOfConfig(t *testing.T) {
 	got := Config{}.withDefaults()
 	want := Limits{KeyBytes: 512, Keys: 1_000_000, Tombstones: 100_000, ValueBytes: 16 << 20, TotalBytes: 1 << 30, RequestOps: 4096, RequestBytes: 16 << 20,
@@ -31,7 +32,7 @@ func TestTheDefaultsOfConfig(t *testing.T) {
 	}
 }
 
-// TestAStatusOfAPeer: what it says of the peer is noted, newer than what was noted before.
+// TestAStatusOfAPeer checks that the figures in a Status replace older figures of the peer.
 func TestAStatusOfAPeer(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	p, e := s.members.byID[2], s.members.epoch
@@ -49,7 +50,8 @@ func TestAStatusOfAPeer(t *testing.T) {
 	}
 }
 
-// TestAStatusIsAnsweredIfItAsks: whichever state the two are in.
+// TestAStatusIsAnsweredIfItAsks checks that a Status with Reply set is answered in every state of the
+// two replicas.
 func TestAStatusIsAnsweredIfItAsks(t *testing.T) {
 	for name, edit := range map[string]func(s *single, m *Status){
 		"equal":         func(s *single, m *Status) { m.Root = s.store.root },
@@ -73,7 +75,8 @@ func TestAStatusIsAnsweredIfItAsks(t *testing.T) {
 	}
 }
 
-// TestEqualStatesEndADifference: the peer's state is then here, as of the older of the two views.
+// TestEqualStatesEndADifference checks that equal roots count as a completed session, as of the older of
+// the two views.
 func TestEqualStatesEndADifference(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	e := s.members.epoch
@@ -107,8 +110,8 @@ func TestEqualStatesEndADifference(t *testing.T) {
 	}
 }
 
-// TestASessionBeginsWithAPeerThatDiffers: one at a time, and not with the one whose session failed
-// last, once.
+// TestASessionBeginsWithAPeerThatDiffers checks that one session runs at a time. The peer of the session
+// that failed last is skipped once.
 func TestASessionBeginsWithAPeerThatDiffers(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.NoStream = true })
 	s.sessions.avoidPeer = 2
@@ -125,7 +128,8 @@ func TestASessionBeginsWithAPeerThatDiffers(t *testing.T) {
 	}
 }
 
-// TestMessagesOfNonMembersAreCounted: and a message of a peer that was lost shows that it is back.
+// TestMessagesOfNonMembersAreCounted checks that messages of nodes outside the view are counted and
+// ignored, and that a message of a lost peer shows that the peer is back.
 func TestMessagesOfNonMembersAreCounted(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	if out := s.receive(9, s.statusOf(1)); s.stats.ForeignFrames != 1 || len(out.Send) != 0 {
@@ -146,7 +150,8 @@ func TestMessagesOfNonMembersAreCounted(t *testing.T) {
 	s.do(PeerLost{ID: 9})
 }
 
-// TestALostPeerHasItsRequestsSpread: those that it has not answered, and have not turned to all.
+// TestALostPeerHasItsRequestsSpread checks that the loss of a peer sends to all members the requests that
+// the peer has not answered, unless they were sent to all before.
 func TestALostPeerHasItsRequestsSpread(t *testing.T) {
 	s := newSingle(t, 5, func(c *Config) { c.NoGossip = true })
 	first, _ := s.read(majority, replicator.Fence{}, "k")
@@ -167,8 +172,8 @@ func TestALostPeerHasItsRequestsSpread(t *testing.T) {
 	}
 }
 
-// TestARestSendsAStatusToOnePeer: in turn; to all while the view is not settled, asking those whose
-// state is missing.
+// TestARestSendsAStatusToOnePeer checks that rounds send a Status to the peers in turn. While the view is
+// not settled they send it to all peers, and ask for an answer where a state is missing.
 func TestARestSendsAStatusToOnePeer(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	e := s.members.epoch
@@ -214,7 +219,8 @@ func TestARestSendsAStatusToOnePeer(t *testing.T) {
 	}
 }
 
-// TestTheDeadlineIsTheFirstOfAll: of batches, rounds, retransmissions, requests and questions.
+// TestTheDeadlineIsTheFirstOfAll checks that the deadline is the earliest of batches, rounds,
+// retransmissions, requests and questions.
 func TestTheDeadlineIsTheFirstOfAll(t *testing.T) {
 	for name, edit := range map[string]func(s *single, at clock.Instant){
 		"a batch":          func(s *single, at clock.Instant) { s.stream.batchAt = at },
@@ -243,8 +249,8 @@ func TestTheDeadlineIsTheFirstOfAll(t *testing.T) {
 	}
 }
 
-// TestWhichStateReplacesWhich: a later generation, then the lower kind, then the later era; else
-// values join.
+// TestWhichStateReplacesWhich checks that a later generation wins, then the lower kind, then the later
+// era, and that values join otherwise.
 func TestWhichStateReplacesWhich(t *testing.T) {
 	set := func(id crdt.NodeID) crdt.Value {
 		v, _ := crdt.New(crdt.KindORSet)
@@ -303,7 +309,7 @@ func TestWhichStateReplacesWhich(t *testing.T) {
 	}
 }
 
-// TestStateOfPeersHasTwiceTheRoom: of own writes.
+// TestStateOfPeersHasTwiceTheRoom checks that state of peers may be twice as large as own writes.
 func TestStateOfPeersHasTwiceTheRoom(t *testing.T) {
 	e, ms := newParts(Config{Limits: Limits{KeyBytes: 4, Keys: 2, ValueBytes: 10, TotalBytes: 1000}}, 2)
 	for name, c := range map[string]struct {

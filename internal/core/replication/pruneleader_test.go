@@ -41,8 +41,8 @@ func (s *single) answerTo(m *Prepare) *Prepared {
 	return &Prepared{Epoch: s.members.epoch, Floor: m.Floor, Attempt: m.Attempt, Agreed: slices.Repeat([]bool{true}, len(m.Drops)+len(m.Deletions)), MaySweep: m.Sweeps}
 }
 
-// TestARoundOfForgetting: it commits what all agree to once all have answered, in its view, at its
-// floor and to its attempt.
+// TestARoundOfForgetting checks that a round commits the deletions to which all members agree, once all
+// have answered its attempt in its view and at its floor.
 func TestARoundOfForgetting(t *testing.T) {
 	s, m := preparing(t, nil)
 	if len(m.Drops) != 1 || m.Drops[0].Key != "k" || m.Drops[0].Gen != 1 || m.Floor != 0 || m.Sweeps || m.Epoch != s.members.epoch {
@@ -80,7 +80,7 @@ func TestARoundOfForgetting(t *testing.T) {
 	}
 }
 
-// TestARoundWithoutAgreementForgetsNothing: each member may keep each line.
+// TestARoundWithoutAgreementForgetsNothing checks that any member may keep any deletion.
 func TestARoundWithoutAgreementForgetsNothing(t *testing.T) {
 	for _, refuses := range ids(2, 3) {
 		s, m := preparing(t, nil)
@@ -97,8 +97,8 @@ func TestARoundWithoutAgreementForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestALeaderWaitsForAllMembers: to be reachable and at its floor; and it gives a round up at the
-// next one, after twice the wait.
+// TestALeaderWaitsForAllMembers checks that a leader begins a round only if all members are reachable
+// and at its floor, and that it ends an unanswered round after twice the wait.
 func TestALeaderWaitsForAllMembers(t *testing.T) {
 	s, m := preparing(t, nil)
 	out := s.pass(s.cfg.PruneEvery)
@@ -122,8 +122,8 @@ func TestALeaderWaitsForAllMembers(t *testing.T) {
 	}
 }
 
-// TestWhenTheNextRoundIsDue: for a leader alone, if a bucket is suspect, keys expire, or a sweep is
-// due; rounds without effect double the wait, up to sixteen times.
+// TestWhenTheNextRoundIsDue checks that only a leader has rounds, if a bucket is suspect, keys expire or
+// a sweep is due. Rounds without effect double the wait, up to sixteen times.
 func TestWhenTheNextRoundIsDue(t *testing.T) {
 	for rounds, want := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 4: 16 * time.Second, 9: 16 * time.Second} {
 		s := newSingle(t, 1, nil)
@@ -149,8 +149,9 @@ func TestWhenTheNextRoundIsDue(t *testing.T) {
 	}
 }
 
-// TestWhatAReplicaAgreesToForget: state that it holds in the same form.
-func TestWhatAReplicaAgreesToForget(t *testing.T) {
+// TestAReplicaAgreesToForgetEqualState checks that a replica agrees to forget generations that it has
+// deleted, and garbage that is equal to its own.
+func TestAReplicaAgreesToForgetEqualState(t *testing.T) {
 	s := newSingle(t, 2, func(c *Config) { c.Keep = func(key string) bool { return key == "kept" } })
 	s.put("live", "e")
 	for range 2 {
@@ -190,8 +191,8 @@ func TestWhatAReplicaAgreesToForget(t *testing.T) {
 	}
 }
 
-// TestALineOfACommit: it takes the agreed generations off a key, and removes one that has no more,
-// or that was written before them.
+// TestALineOfACommit checks that a line removes the agreed deletions from a key. It removes the key
+// itself if no state is left, or if the key was written before these deletions.
 func TestALineOfACommit(t *testing.T) {
 	for name, c := range map[string]struct {
 		gen    uint64
@@ -227,7 +228,8 @@ func TestALineOfACommit(t *testing.T) {
 	}
 }
 
-// TestFramesOfOtherFloors: they are refused, and the side that is behind catches up.
+// TestFramesOfOtherFloors checks that frames of another floor are refused, and that the side behind
+// catches up.
 func TestFramesOfOtherFloors(t *testing.T) {
 	for name, c := range map[string]struct {
 		peer, floor, sweep uint64 // the sender's floor so far, that of the frame, its sweep
@@ -261,7 +263,8 @@ func TestFramesOfOtherFloors(t *testing.T) {
 	}
 }
 
-// TestIdleKeysAreDeletedByTheirLongestPrefix: by the leader, once they have been idle for the time.
+// TestIdleKeysAreDeletedByTheirLongestPrefix checks that the leader deletes a key which was idle for the
+// time of its longest prefix.
 func TestIdleKeysAreDeletedByTheirLongestPrefix(t *testing.T) {
 	expire := []replicator.Expiry{{Prefix: "a", After: time.Minute}, {Prefix: "ab", After: time.Hour}, {Prefix: "ac", After: 0}}
 	s := newSingle(t, 2, func(c *Config) { c.Expire, c.PruneEvery = expire, 100*time.Hour })
@@ -310,7 +313,8 @@ func TestIdleKeysAreDeletedByTheirLongestPrefix(t *testing.T) {
 	sweep(200*time.Hour+time.Minute, "a")
 }
 
-// TestALookAtTheStoreIsBounded: it ends after so many keys, and the next one goes on behind them.
+// TestALookAtTheStoreIsBounded checks that a look at the store ends after a number of keys, and that the
+// next look begins behind these keys.
 func TestALookAtTheStoreIsBounded(t *testing.T) {
 	s := newSingle(t, 2, func(c *Config) {
 		c.NoGossip, c.PruneEvery = true, 100*time.Hour
@@ -355,7 +359,7 @@ func TestALookAtTheStoreIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhenDifferencesMustBePulled: if streams will not remove them.
+// TestWhenDifferencesMustBePulled checks that a replica pulls differences that streams will not remove.
 func TestWhenDifferencesMustBePulled(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(s *single)

@@ -10,8 +10,8 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// TestAStreamLagsOnceItHasStoodStill: for lagPatience times ResendAfter, from the moment at which
-// a peer was found ahead, or the stream last brought an entry.
+// TestAStreamLagsOnceItHasStoodStill checks that a stream lags after lagPatience times ResendAfter. The
+// time begins when a peer is found ahead, and anew with each entry of the stream.
 func TestAStreamLagsOnceItHasStoodStill(t *testing.T) {
 	e, _ := newParts(Config{}, 2)
 	ae := &antiEntropy{env: e}
@@ -38,7 +38,7 @@ func TestAStreamLagsOnceItHasStoodStill(t *testing.T) {
 	}
 }
 
-// TestACommitOfAnEarlierFloorChangesNothing: but the sender's floor and fences are noted.
+// TestACommitOfAnEarlierFloorChangesNothing checks that only the sender's floor and fences are noted.
 func TestACommitOfAnEarlierFloorChangesNothing(t *testing.T) {
 	for _, floor := range []uint64{3, 4} {
 		s := newSingle(t, 3, nil)
@@ -57,8 +57,9 @@ func TestACommitOfAnEarlierFloorChangesNothing(t *testing.T) {
 	}
 }
 
-// TestANewcomerTakesOverTheFloor: if it is empty, or has own state alone and the floor is above 1.
-// Nothing of its own is forgotten. One without a commit applies the first one.
+// TestANewcomerTakesOverTheFloor checks that a replica takes over a floor if it is empty, or if it holds
+// only own state and the floor is above 1. Its own state stays. A replica without a commit applies the
+// first commit.
 func TestANewcomerTakesOverTheFloor(t *testing.T) {
 	for name, c := range map[string]struct {
 		empty   bool
@@ -95,7 +96,8 @@ func TestANewcomerTakesOverTheFloor(t *testing.T) {
 	}
 }
 
-// TestACommitEndsFreshness: of a replica whose file was just loaded.
+// TestACommitEndsFreshness checks that a commit ends the freshness of a replica that has just loaded its
+// file.
 func TestACommitEndsFreshness(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	s.barrier.fresh = true
@@ -104,8 +106,8 @@ func TestACommitEndsFreshness(t *testing.T) {
 	}
 }
 
-// TestACommitSendsEntriesInFlightAgain: under the new floor, since the peer refuses the former
-// ones. An entry that was not sent yet waits for its batch.
+// TestACommitSendsEntriesInFlightAgain checks that entries in flight are sent again under the new floor,
+// since the peer refuses those of the former floor. An entry that was not sent waits for its batch.
 func TestACommitSendsEntriesInFlightAgain(t *testing.T) {
 	s := newSingle(t, 4, func(c *Config) { c.NoGossip = true })
 	s.barrier.empty, s.barrier.floor = false, 4
@@ -137,8 +139,8 @@ func forgetting(t *testing.T) (*single, map[string]uint64) {
 	return s, prints
 }
 
-// TestASweepForgetsEntriesOneByOne: those that it names, in the value alone and not in snapshots
-// of it.
+// TestASweepForgetsEntriesOneByOne checks that a sweep removes the entries that it names from the value,
+// and not from snapshots of the value.
 func TestASweepForgetsEntriesOneByOne(t *testing.T) {
 	s, prints := forgetting(t)
 	snapshot, before := s.Snapshot("m"), s.Digest()
@@ -155,7 +157,7 @@ func TestASweepForgetsEntriesOneByOne(t *testing.T) {
 	}
 }
 
-// TestASweepForgetsAKey: its generation then bounds those of new keys.
+// TestASweepForgetsAKey checks that new keys begin above the generation of a forgotten key.
 func TestASweepForgetsAKey(t *testing.T) {
 	for before, want := range map[uint64]uint64{0: 3, 5: 5} {
 		s := newSingle(t, 2, func(c *Config) { c.Keep = func(string) bool { return true } })
@@ -169,7 +171,8 @@ func TestASweepForgetsAKey(t *testing.T) {
 	}
 }
 
-// TestAPrepareIsAnsweredInItsViewAlone: and by its leader's order, at the own floor.
+// TestAPrepareIsAnsweredInItsViewAlone checks that a replica answers a Prepare only of its leader, in its
+// view and at its floor.
 func TestAPrepareIsAnsweredInItsViewAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		from    gossip.NodeID

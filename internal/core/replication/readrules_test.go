@@ -10,8 +10,8 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// TestAReadIsAnsweredWithWhatDiffers: the fingerprints of all keys, values that differ, and the
-// numbers of large ones that the asker holds in another state.
+// TestAReadIsAnsweredWithWhatDiffers checks that an answer has the fingerprints of all keys, the values
+// that differ, and the numbers of large values that the asker holds in another state.
 func TestAReadIsAnsweredWithWhatDiffers(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		s := newSingle(t, 3, func(c *Config) {
@@ -46,7 +46,8 @@ func TestAReadIsAnsweredWithWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestAFencedReadIsRefusedOrHeld: refused with the higher term, or held until its view comes.
+// TestAFencedReadIsRefusedOrHeld checks that a fenced read is refused with the higher term, or held until
+// its view is adopted.
 func TestAFencedReadIsRefusedOrHeld(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.Epochs = true })
 	own := s.members.epoch
@@ -73,8 +74,8 @@ func newReading(t *testing.T, f replicator.Fence) (*single, RequestID) {
 	return s, id
 }
 
-// TestAnswersToAReadThatCount: of nodes that were asked, in its round, with a fingerprint for each
-// key and values that can be applied.
+// TestAnswersToAReadThatCount checks that an answer counts if its node was asked, in the round of the
+// read, and if it has a fingerprint for each key and values that can be applied.
 func TestAnswersToAReadThatCount(t *testing.T) {
 	f := replicator.Fence{Group: "g", Term: 7}
 	far := uint64(gossip.FirstEpoch(1 + gossip.GenerationsAhead + 1))
@@ -124,8 +125,8 @@ func TestAnswersToAReadThatCount(t *testing.T) {
 	}
 }
 
-// TestAReadRepairsAndCountsLateAnswers: once it has enough answers, those that come late count
-// too, whatever their round, if they hold the values; the others get these.
+// TestAReadRepairsAndCountsLateAnswers checks that a read with enough answers also counts late answers of
+// any round that hold its values. It sends the values to the remaining nodes.
 func TestAReadRepairsAndCountsLateAnswers(t *testing.T) {
 	s, id := newReading(t, replicator.Fence{})
 	s.pass(s.cfg.SpreadMax)
@@ -152,7 +153,7 @@ func TestAReadRepairsAndCountsLateAnswers(t *testing.T) {
 	}
 }
 
-// TestResultsOfReadsDontMoveWrites: a write waits for acknowledgements, and for stamps before.
+// TestResultsOfReadsDontMoveWrites checks that a write waits for stamps, then for acknowledgements.
 func TestResultsOfReadsDontMoveWrites(t *testing.T) {
 	s := newSingle(t, 5, func(c *Config) { c.NoGossip = true })
 	id, _ := s.update(majority, replicator.Fence{}, stampRegister(1, "v"))
@@ -171,9 +172,9 @@ func TestResultsOfReadsDontMoveWrites(t *testing.T) {
 	}
 }
 
-// TestPartsOfWhatCannotBeCompared: of a value of another generation or kind, of one that was
-// deleted, and of too many parts, there are none.
-func TestPartsOfWhatCannotBeCompared(t *testing.T) {
+// TestPartsOfValuesThatCannotBeCompared checks that no parts are returned of a deleted value, of a value
+// of another generation or kind, or for too many parts.
+func TestPartsOfValuesThatCannotBeCompared(t *testing.T) {
 	v, _ := crdt.New(crdt.KindORSet)
 	v.(*crdt.ORSet[string]).Add(1, "e")
 	here := func() *item { return &item{key: "k", gen: 3, value: v} }

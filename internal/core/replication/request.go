@@ -125,8 +125,8 @@ func (tb *table) counts(r *request) func(gossip.NodeID) bool {
 	}
 }
 
-// admitRequest refuses a request that cannot be carried out. It precedes the checks of the
-// ops (writes.planOps): a replica that admits nothing now refuses a faulty request for that.
+// admitRequest refuses a request that cannot be carried out. It precedes the checks of the ops
+// (writes.planOps): a replica without room returns that error, also for a faulty request.
 func (tb *table) admitRequest(level replicator.Level, f replicator.Fence, keys int) error {
 	l := &tb.cfg.Limits
 	if !level.Alone() {

@@ -14,7 +14,8 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// TestRequestsAreAdmittedUpToTheLimits: at each limit one is admitted, and above it none.
+// TestRequestsAreAdmittedUpToTheLimits checks that a request at a limit is admitted, and that a request
+// above it is refused.
 func TestRequestsAreAdmittedUpToTheLimits(t *testing.T) {
 	limits := Limits{RequestOps: 3, Pending: 2, LogEntries: 2, FenceGroups: 2}
 	far := uint64(gossip.FirstEpoch(9+gossip.GenerationsAhead)) | (1<<32 - 1)
@@ -75,8 +76,8 @@ func TestRequestsAreAdmittedUpToTheLimits(t *testing.T) {
 	}
 }
 
-// TestAdmissionPrecedesTheOps: a faulty request to a replica that admits nothing is refused for
-// that, in its step, and changes nothing.
+// TestAdmissionPrecedesTheOps checks that a replica without room refuses a faulty request for lack of
+// room, in the same step, and changes nothing.
 func TestAdmissionPrecedesTheOps(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		s := newSingle(t, 3, func(c *Config) { c.Limits.LogEntries = 1 })
@@ -98,8 +99,8 @@ func TestAdmissionPrecedesTheOps(t *testing.T) {
 	}
 }
 
-// TestARequestTurnsToAllAndRetransmits: to all when its wait is over, and again to all that have
-// not answered, with waits that double up to 16 times ResendAfter.
+// TestARequestTurnsToAllAndRetransmits checks that a request is sent to all members when its wait ends.
+// It is retransmitted to those without an answer, with waits that double up to 16 times ResendAfter.
 func TestARequestTurnsToAllAndRetransmits(t *testing.T) {
 	s := newSingle(t, 5, func(c *Config) { c.NoGossip, c.Timeout, c.SpreadMax = true, 4*time.Second, 30*time.Millisecond })
 	id, out := s.read(majority, replicator.Fence{}, "k")
@@ -128,7 +129,8 @@ func TestARequestTurnsToAllAndRetransmits(t *testing.T) {
 	}
 }
 
-// TestARequestTurnsToAllAfterAFifthOfItsTime: at most after SpreadMax.
+// TestARequestTurnsToAllAfterAFifthOfItsTime checks that the wait is a fifth of the time to the deadline,
+// and at most SpreadMax.
 func TestARequestTurnsToAllAfterAFifthOfItsTime(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{100 * time.Millisecond: 20 * time.Millisecond, time.Second: 50 * time.Millisecond} {
 		s := newSingle(t, 5, func(c *Config) { c.NoGossip, c.Timeout, c.ResendAfter = true, timeout, time.Second })
@@ -145,8 +147,8 @@ func TestARequestTurnsToAllAfterAFifthOfItsTime(t *testing.T) {
 	}
 }
 
-// TestADeadlineInAPauseIsExtendedOnce: if it is noticed more than ResendAfter late. The request
-// is sent once more, and has four times ResendAfter.
+// TestADeadlineInAPauseIsExtendedOnce checks that a deadline which is noticed more than ResendAfter late
+// is extended once, by four times ResendAfter, and that the request is sent again.
 func TestADeadlineInAPauseIsExtendedOnce(t *testing.T) {
 	for _, spread := range []bool{false, true} {
 		for late, extended := range map[time.Duration]bool{0: false, 50 * time.Millisecond: false, 50*time.Millisecond + 1: true} {
@@ -191,7 +193,8 @@ func changing(key string) operation.Op {
 	}}
 }
 
-// TestAPlanThatChangesAsksAgain: in another round, and not for ever.
+// TestAPlanThatChangesAsksAgain checks that a changed plan asks in another round, up to a number of
+// rounds.
 func TestAPlanThatChangesAsksAgain(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.NoGossip, c.NoStream = true, true })
 	id, out := s.update(majority, replicator.Fence{}, changing("m"))
@@ -215,7 +218,8 @@ func TestAPlanThatChangesAsksAgain(t *testing.T) {
 	}
 }
 
-// TestAPlanThatStaysIsWritten: above the answers, with the first round.
+// TestAPlanThatStaysIsWritten checks that a plan which stays is written after the first round, above the
+// stamps of the answers.
 func TestAPlanThatStaysIsWritten(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.NoGossip = true })
 	id, _ := s.update(majority, replicator.Fence{}, stampRegister(1, "v"))

@@ -401,8 +401,8 @@ func (ss *sessions) dismissSource(id gossip.NodeID) {
 }
 
 // dueAt returns when an open question is late. Slow answers before it, an answer in
-// parts, or another answer in flight before it extend the time. Parts do so up to a bound: they may
-// be of anything, while the answer was dropped because too many messages waited before it.
+// parts, or another answer in flight before it extend the time. Parts extend it only up to a bound:
+// they may belong to another message, while a full queue of the sender has dropped the answer.
 func (ss *sessions) dueAt(a *ask) clock.Instant {
 	since, wait := a.at, ss.wait(a.tries-1)
 	for i := range ss.current.sources {
@@ -525,9 +525,9 @@ func (ss *sessions) onFetch(p *peer, m *Fetch) {
 	ss.transfers.sendMessage(p, out)
 }
 
-// dropGoneSources ends the questions that the session had open at nodes that left the
-// view, all of them before it asks anew: a source that has left has no peer to send to. Their place
-// in the vector stays until all members have caught up.
+// dropGoneSources ends the questions that the session had open at nodes that left the view. Their
+// place in the vector stays until all members have caught up. All these sources are dismissed before
+// the next question: a source outside the view has no peer.
 func (ss *sessions) dropGoneSources(now clock.Instant) {
 	isGone := func(l source) bool { return ss.members.byID[l.peer] == nil }
 	if !slices.ContainsFunc(ss.current.sources, isGone) {

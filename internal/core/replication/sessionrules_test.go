@@ -34,7 +34,8 @@ func pulling(t *testing.T, keys, fetchKeys int) (*single, *Effects) {
 	return s, s.receive(2, d)
 }
 
-// TestASessionAsksHelpers: each for two questions at a time, once one question cannot cover the keys.
+// TestASessionAsksHelpers checks that helpers are asked once one question cannot cover the keys, with at
+// most two questions each.
 func TestASessionAsksHelpers(t *testing.T) {
 	for keys, want := range map[int][]gossip.NodeID{2: ids(2), 3: ids(2, 3), 20: ids(2, 3, 4, 5)} {
 		s, out := pulling(t, keys, 2)
@@ -65,8 +66,8 @@ func TestASessionAsksHelpers(t *testing.T) {
 	}
 }
 
-// TestPeersThatDontHelp: those that are down, stand at another floor, hold less than half of the
-// keys, serve already or were dismissed.
+// TestPeersThatDontHelp checks that a peer is no helper if it is down, at another floor or dismissed,
+// serves already, or holds less than half of the keys.
 func TestPeersThatDontHelp(t *testing.T) {
 	for name, edit := range map[string]func(s *single, p *peer){
 		"down":          func(_ *single, p *peer) { p.down = true },
@@ -96,8 +97,8 @@ func TestPeersThatDontHelp(t *testing.T) {
 	}
 }
 
-// TestAHelperThatIsDismissedReturnsItsQuestions: their keys and credit go to other sources, and it
-// does not serve this session again.
+// TestAHelperThatIsDismissedReturnsItsQuestions checks that the keys and the credit of its questions go to
+// other sources, and that it does not serve the session again.
 func TestAHelperThatIsDismissedReturnsItsQuestions(t *testing.T) {
 	s, _ := pulling(t, 20, 2)
 	c := &s.sessions.current
@@ -118,8 +119,8 @@ func TestAHelperThatIsDismissedReturnsItsQuestions(t *testing.T) {
 	}
 }
 
-// TestAHelperWithOtherValues: its keys are left to the primary, and it is dismissed if they were
-// more than half of an answer.
+// TestAHelperWithOtherValues checks that keys whose values differ are left to the primary. A helper is
+// dismissed if more than half of the values in an answer differ.
 func TestAHelperWithOtherValues(t *testing.T) {
 	for other, dismissed := range map[int]bool{1: false, 2: false, 3: true} {
 		s, _ := pulling(t, 40, 4)
@@ -152,7 +153,8 @@ func TestAHelperWithOtherValues(t *testing.T) {
 	}
 }
 
-// TestAnswersThatEndASession: a value that is nonsense, no key answered, or more than were asked.
+// TestAnswersThatEndASession checks that a malformed value, an answer without a key, or one with more keys
+// than were asked ends the session.
 func TestAnswersThatEndASession(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    Values
@@ -180,8 +182,8 @@ func TestAnswersThatEndASession(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneQuestionFollowTheAnswers: twice as many after a full answer, at most twice as many as
-// were answered otherwise.
+// TestKeysOfOneQuestionFollowTheAnswers checks that a question has twice as many keys after a full answer,
+// and else at most twice as many as were answered.
 func TestKeysOfOneQuestionFollowTheAnswers(t *testing.T) {
 	for name, c := range map[string]struct{ chunk, answered, want int }{
 		"a full answer":        {40, 40, 80},
@@ -213,9 +215,9 @@ func TestKeysOfOneQuestionFollowTheAnswers(t *testing.T) {
 	}
 }
 
-// TestAQuestionIsLateAfterItsSource: after four times ResendAfter if it is the first, or two, or
-// four times what its slower answers took, counted from the newest sign of the source; but parts put it
-// off only to a bound, since the answer may have been dropped.
+// TestAQuestionIsLateAfterItsSource checks when a question is late: after four times ResendAfter if it is
+// the first, or two, or four times the duration of slower answers, counted from the newest answer or part
+// of the source. Parts extend the time only up to a bound, since the answer may have been dropped.
 func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	wait := s.cfg.ResendAfter
@@ -247,8 +249,8 @@ func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 	}
 }
 
-// TestALateHelperIsDismissed, and a primary that is late leaves keys to helpers. Without helpers it
-// is asked again, until it has been silent for too long.
+// TestALateHelperIsDismissed checks a late helper, and a late primary without helpers: the primary is
+// asked again until it was silent for too long.
 func TestALateHelperIsDismissed(t *testing.T) {
 	s, _ := pulling(t, 20, 2)
 	c := &s.sessions.current
@@ -275,7 +277,7 @@ func TestALateHelperIsDismissed(t *testing.T) {
 	}
 }
 
-// TestALatePrimaryLeavesKeysToHelpers: until it answers.
+// TestALatePrimaryLeavesKeysToHelpers checks that helpers get the keys until the primary answers.
 func TestALatePrimaryLeavesKeysToHelpers(t *testing.T) {
 	s, _ := pulling(t, 40, 2)
 	c := &s.sessions.current
@@ -298,8 +300,8 @@ func TestALatePrimaryLeavesKeysToHelpers(t *testing.T) {
 	}
 }
 
-// TestSourcesThatLeaveTogether: a view without several sources of a session asks the others for their
-// keys, and none that has left. Without the primary the session ends.
+// TestSourcesThatLeaveTogether checks that a view without several sources of a session moves their keys to
+// the sources that stay. Without the primary the session ends.
 func TestSourcesThatLeaveTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		stay   []gossip.NodeID

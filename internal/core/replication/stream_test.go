@@ -279,9 +279,9 @@ func TestProgressOfAPeer(t *testing.T) {
 	}
 }
 
-// A peer that misses the entries which the log no longer has remembers one range of the others, the
-// last one. If what is sent again always arrives in the same order, with losses, the sender still
-// goes on behind each entry that the peer acknowledges.
+// If the log was cut, a peer that lacks the cut entries records only one range of later entries, the
+// last one. Retransmissions may always arrive in the same order, with losses. The sender must then go
+// on behind each acknowledged entry.
 func TestAcknowledgementsCountBehindACut(t *testing.T) {
 	st, e := streamTo(Config{Limits: Limits{FrameBytes: 280}}, 2, 11)
 	p, ws := st.members.byID[2], &writes{env: e, members: st.members, stream: st, table: &table{env: e}}

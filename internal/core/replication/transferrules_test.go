@@ -10,8 +10,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// TestATransferBeginsWithItsFirstPart: of no more than the limits allow, and not without data. The
-// oldest transfer makes room for one too many.
+// TestATransferBeginsWithItsFirstPart checks that a transfer begins with a first part that has data, if its
+// total is within the limits. If too many transfers are open, the oldest is dropped.
 func TestATransferBeginsWithItsFirstPart(t *testing.T) {
 	e, _ := newParts(Config{Limits: Limits{ValueBytes: 100, RequestBytes: 10, Transfers: 2}}, 2)
 	tr := &transfers{env: e}
@@ -45,7 +45,7 @@ func TestATransferBeginsWithItsFirstPart(t *testing.T) {
 	}
 }
 
-// TestPartsAreTakenInOrder: each once, and never more than the transfer has.
+// TestPartsAreTakenInOrder checks that each part is taken once, up to the total of the transfer.
 func TestPartsAreTakenInOrder(t *testing.T) {
 	e, ms := newParts(Config{NoPack: true}, 2)
 	tr, p := &transfers{env: e}, ms.byID[2]
@@ -89,8 +89,8 @@ func largeRepair(n int) *Repair {
 	return &Repair{ID: 9, Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: append(bytes.Repeat([]byte("x"), n/2), noise(rand.New(rand.NewPCG(1, 1)), n-n/2)...)}}}
 }
 
-// TestTheWindowOfATransfer: eight parts, then one for each that is acknowledged. A part that was lost
-// is sent again once.
+// TestTheWindowOfATransfer checks that eight parts are in flight, and that each acknowledgement sends one
+// more. A lost part is retransmitted once.
 func TestTheWindowOfATransfer(t *testing.T) {
 	e, ms := newParts(Config{NoPack: true, Limits: Limits{FrameBytes: 1 << 10}}, 2)
 	tr, p := &transfers{env: e}, ms.byID[2]
@@ -136,8 +136,8 @@ func TestTheWindowOfATransfer(t *testing.T) {
 	}
 }
 
-// TestATransferIsGivenUp: after nine waits without progress; the next one follows. Those above the
-// limit are dropped.
+// TestATransferIsGivenUp checks that a transfer ends after nine waits without progress, and that the next
+// transfer follows. Transfers above the limit are dropped.
 func TestATransferIsGivenUp(t *testing.T) {
 	e, ms := newParts(Config{NoPack: true, Limits: Limits{FrameBytes: 1 << 10, Transfers: 2}}, 2)
 	tr, p := &transfers{env: e}, ms.byID[2]
@@ -168,7 +168,8 @@ func TestATransferIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestThePackerReleasesItsBuffers: if no message was packed between two rounds.
+// TestThePackerReleasesItsBuffers checks that buffers are released if no message was packed between two
+// rounds.
 func TestThePackerReleasesItsBuffers(t *testing.T) {
 	var k packer
 	m := largeRepair(4 << 10)
@@ -190,8 +191,9 @@ func TestThePackerReleasesItsBuffers(t *testing.T) {
 	}
 }
 
-// TestWhatIsPacked: values and differences above packMin, and what is sent in parts.
-func TestWhatIsPacked(t *testing.T) {
+// TestLargeMessagesArePacked checks that values and differences above packMin are packed, and messages that
+// are sent in parts.
+func TestLargeMessagesArePacked(t *testing.T) {
 	e, _ := newParts(Config{}, 2)
 	tr := &transfers{env: e}
 	frame := e.cfg.Limits.FrameBytes

@@ -451,7 +451,7 @@ func (ws *writes) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.P
 
 func (ws *writes) onAck(now clock.Instant, p *peer, m *Ack) {
 	ws.stream.noteProgress(now, p, m.Seen, m.Lo, m.Hi)
-	// If the log was cut above Seen, the peer may not remember that it has these.
+	// If the log was cut above Seen, the peer's ranges may omit the entries that it acknowledges.
 	ws.stream.noteProgress(now, p, m.Seen, m.From, m.To)
 	refused := make(map[uint64][]*Refusal, len(m.Refused))
 	for i := range m.Refused {

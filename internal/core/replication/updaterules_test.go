@@ -20,8 +20,8 @@ func growing(key, e string, growth int) operation.Op {
 	return Mutate(key, crdt.KindORSet, growth, func(v crdt.Value) crdt.Value { return v.(*crdt.ORSet[string]).Add(1, e) })
 }
 
-// TestUpdatesAreBoundedExactly: at each limit one is made, and above it nothing changes. An update
-// that does not grow is made at any size.
+// TestUpdatesAreBoundedExactly checks that an update at a limit is made, and that an update above it
+// changes nothing. An update that does not grow is made at any size.
 func TestUpdatesAreBoundedExactly(t *testing.T) {
 	limits := Limits{KeyBytes: 4, Keys: 2, ValueBytes: 100, TotalBytes: 1000, RequestBytes: 150}
 	for name, c := range map[string]struct {
@@ -59,8 +59,8 @@ func TestUpdatesAreBoundedExactly(t *testing.T) {
 	}
 }
 
-// TestKindsOfNewKeysInOneUpdate: two kinds for one new key fail, and so does a kind that a key does
-// not have.
+// TestKindsOfNewKeysInOneUpdate checks that two kinds for one new key fail, and so does another kind than
+// that of a key.
 func TestKindsOfNewKeysInOneUpdate(t *testing.T) {
 	s := newSingle(t, 2, nil)
 	for i, c := range []struct {
@@ -82,7 +82,8 @@ func TestKindsOfNewKeysInOneUpdate(t *testing.T) {
 	}
 }
 
-// TestDeletionsOfOneKey: each raises its generation once, and one of no key logs nothing.
+// TestDeletionsOfOneKey checks that the deletion of a live key raises its generation by one, and that the
+// deletion of a key without a value is not logged.
 func TestDeletionsOfOneKey(t *testing.T) {
 	s := newSingle(t, 2, nil)
 	none := s.stream.log.last()
@@ -106,7 +107,8 @@ func TestDeletionsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestANewDurableKeyBeginsAboveForgottenGenerations: other keys begin at 0.
+// TestANewDurableKeyBeginsAboveForgottenGenerations checks this, and that keys that are not durable begin
+// at 0.
 func TestANewDurableKeyBeginsAboveForgottenGenerations(t *testing.T) {
 	s := newSingle(t, 2, func(c *Config) { c.Keep = func(key string) bool { return key == "kept" } })
 	s.barrier.minGeneration = 7
@@ -117,7 +119,8 @@ func TestANewDurableKeyBeginsAboveForgottenGenerations(t *testing.T) {
 	}
 }
 
-// TestAnUpdateThatChangesNothing: it is no change here, and above level Local it is read back.
+// TestAnUpdateThatChangesNothing checks that an update without effect reports no change, and that it is
+// read back above level Local.
 func TestAnUpdateThatChangesNothing(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.NoGossip, c.NoStream = true, true })
 	s.put("k", "e")
@@ -143,7 +146,8 @@ func TestAnUpdateThatChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementsOfAWrite: of its entry, without a refusal that counts.
+// TestAcknowledgementsOfAWrite checks that an acknowledgement counts for a write if it covers the entry
+// and has no refusal that counts.
 func TestAcknowledgementsOfAWrite(t *testing.T) {
 	f := replicator.Fence{Group: "g", Term: 7}
 	far := uint64(gossip.FirstEpoch(1 + gossip.GenerationsAhead + 1))
@@ -182,7 +186,8 @@ func TestAcknowledgementsOfAWrite(t *testing.T) {
 	}
 }
 
-// TestARefusalOfAStampEndsAWriteOnceAllRefuse: as long as one may accept it, it waits.
+// TestARefusalOfAStampEndsAWriteOnceAllRefuse checks that a write waits while any member may accept its
+// stamp.
 func TestARefusalOfAStampEndsAWriteOnceAllRefuse(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.NoGossip = true })
 	s.update(majority, replicator.Fence{}, fixedIn("k", "v", crdt.Stamp{Time: 5 << tickBits, Node: 1}))
@@ -198,8 +203,8 @@ func TestARefusalOfAStampEndsAWriteOnceAllRefuse(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsOfferedToThoseThatItNeeds: with the entries before it, past a full window, and again
-// to those that may have lost their answer.
+// TestAnEntryIsOfferedToThoseThatItNeeds checks that an entry is sent with the entries before it, past a
+// full window, and again to members whose answer may have been lost.
 func TestAnEntryIsOfferedToThoseThatItNeeds(t *testing.T) {
 	s := newSingle(t, 5, func(c *Config) { c.NoGossip = true })
 	s.put("a", "e")
@@ -229,8 +234,8 @@ func TestAnEntryIsOfferedToThoseThatItNeeds(t *testing.T) {
 	}
 }
 
-// TestStampsOfTheCallerAreChecked: none may be malformed or ahead of the clocks, and one that loses
-// here fails, unless it yields.
+// TestStampsOfTheCallerAreChecked checks that a malformed stamp and a stamp ahead of the clocks fail. A
+// stamp that loses against the value here fails unless it yields.
 func TestStampsOfTheCallerAreChecked(t *testing.T) {
 	e, ms := newParts(Config{Wall: func() uint64 { return noon }}, 1)
 	vs := newValues(e, ms)

@@ -580,7 +580,8 @@ func TestAClosedRouteAsksForAHomeWhenARefusalComesBack(t *testing.T) {
 	}
 }
 
-// TestCallersKeepWaitingForRoom: on the connection, and in the window when a stop ends.
+// TestCallersKeepWaitingForRoom checks that callers wait for room on the connection, and for room in the
+// window when a stop ends.
 func TestCallersKeepWaitingForRoom(t *testing.T) {
 	r, _ := blockedBy(1)
 	r.Grant(2, tokenOf(1), flow.Grant{Limit: 1000, LimitBytes: 1 << 20})

@@ -434,9 +434,9 @@ func TestACandidateAsksAgain(t *testing.T) {
 	}
 }
 
-// TestWhatMovesACandidacy: the latest of the staggers, the back-off and the promise to a leader, but
-// for one to itself; and the field is left to another candidate until then, not to an earlier time.
-func TestWhatMovesACandidacy(t *testing.T) {
+// TestTheTimeOfACandidacy checks that a node campaigns after the latest of the staggers, the back-off and
+// a promise to another leader. Until then it leaves the field to another candidate.
+func TestTheTimeOfACandidacy(t *testing.T) {
 	for name, c := range map[string]struct {
 		word string
 		edit func(p *campaign)

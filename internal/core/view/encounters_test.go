@@ -557,7 +557,8 @@ func TestHostOf(t *testing.T) {
 	}
 }
 
-// TestAGenerationThatIsReachedAsksForNoView: only one that this leader's view has yet to reach does.
+// TestAGenerationThatIsReachedAsksForNoView checks that the least generation changes the next view only
+// if it is above that of the present view.
 func TestAGenerationThatIsReachedAsksForNoView(t *testing.T) {
 	es := encountersOf()
 	es.onForeign(7, otherNodes)

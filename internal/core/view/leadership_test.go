@@ -190,7 +190,8 @@ func TestACarriedRemovalForSilenceWaits(t *testing.T) {
 	}
 }
 
-// TestALeaderMayRuleWithItsLease: and only once no attempt of an earlier leader is open.
+// TestALeaderMayRuleWithItsLease checks that a leader rules with its lease, once no attempt of an earlier
+// leader is open.
 func TestALeaderMayRuleWithItsLease(t *testing.T) {
 	o := leadershipOf("uuu")
 	if !o.mayRule() {

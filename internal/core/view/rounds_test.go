@@ -57,8 +57,8 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 	})
 }
 
-// TestATallyCountsTheNewestRoundsAlone: an answer to the round whose place the present one has taken
-// counts no longer.
+// TestATallyCountsTheNewestRoundsAlone checks that an answer to a round that was superseded in the tally
+// no longer counts.
 func TestATallyCountsTheNewestRoundsAlone(t *testing.T) {
 	for round, want := range map[uint64]int{roundsKept: 0, roundsKept + 1: 1, 2 * roundsKept: 1, 0: 0} {
 		o := &rounds{history: &history{env: envOf(1)}, peers: map[gossip.NodeID]*peer{2: {round: round}}, round: 2 * roundsKept}

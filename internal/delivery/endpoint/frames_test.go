@@ -146,8 +146,8 @@ func grantIn(t *testing.T, all [][]byte) (g frames.Grant) {
 	return frames.ReadGrant(rest)
 }
 
-// TestReportsOfSendersAreAnswered: with a larger window if the shard runs here under their token,
-// else with room for one request, which is refused.
+// TestReportsOfSendersAreAnswered checks that a report gets a larger window if the shard runs here under
+// its token, and else room for one request, which is refused.
 func TestReportsOfSendersAreAnswered(t *testing.T) {
 	report := flow.Report{Sent: 7, SentBytes: 70, Limit: 7, LimitBytes: 70, Asked: 3}
 	for name, c := range map[string]struct {
@@ -176,7 +176,8 @@ func TestReportsOfSendersAreAnswered(t *testing.T) {
 	}
 }
 
-// TestAWindowThatASenderGivesUpReturnsToTheBudget: if the shard runs here under its token.
+// TestAWindowThatASenderGivesUpReturnsToTheBudget checks this for a shard that runs here under the token
+// of the sender.
 func TestAWindowThatASenderGivesUpReturnsToTheBudget(t *testing.T) {
 	for under, want := range map[protocol.Token]uint64{token: 0, otherToken: flow.FirstBytes} {
 		synctest.Test(t, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestAWindowThatASenderGivesUpReturnsToTheBudget(t *testing.T) {
 	}
 }
 
-// TestRequestsCountForTheirSender: a block of several nodes is accounted for node by node.
+// TestRequestsCountForTheirSender checks that the requests in a block are accounted for node by node.
 func TestRequestsCountForTheirSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHostingNode(t)
@@ -229,7 +230,7 @@ func TestRequestsCountForTheirSender(t *testing.T) {
 	})
 }
 
-// TestEntitiesResumeWithTheLease: requests that came without it wait.
+// TestEntitiesResumeWithTheLease checks that requests which arrive without a lease wait for it.
 func TestEntitiesResumeWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHostingNode(t)
@@ -249,8 +250,8 @@ func TestEntitiesResumeWithTheLease(t *testing.T) {
 	})
 }
 
-// TestFramesAboutShardsThatAreNotThere: they are malformed if the type has no such shard, and
-// ignored if there is no such type. A stop of a shard that does not run here ends.
+// TestFramesAboutShardsThatAreNotThere checks that a frame about a shard beyond the type is malformed, and
+// that a frame of an unknown type is ignored. A stop of a shard that does not run here ends.
 func TestFramesAboutShardsThatAreNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHostingNode(t)

@@ -80,9 +80,8 @@ func (j *Judge) onPublished(d *Driver, v *gossip.View) {
 	j.run.Judge(j.members.Published(time.Duration(j.run.Now()), d.p.ID(), v))
 }
 
-// isNewest reports whether a view that is published replaces the newest one. That of another cluster
-// does if any of its voters lives: else it is the last word of a cluster that has ended, which came
-// late to a member.
+// isNewest reports whether a published view replaces the newest one. A view of another cluster does so
+// if any of its voters lives. Else that cluster has ended, and its last view reached a member late.
 func (j *Judge) isNewest(v *gossip.View) bool {
 	if j.newest == nil || j.newest.Cluster == v.Cluster {
 		return j.newest == nil || j.newest.Epoch < v.Epoch

@@ -182,8 +182,8 @@ func packedProposal(t *testing.T) *view.Accept {
 	return nil
 }
 
-// TestAProposalOnAViewOfTheSameStep: in one step a node can learn another leader's view, lead in it,
-// and hold its own. The driver has then held neither that view nor the one before.
+// TestAProposalOnAViewOfTheSameStep plays a step in which a node learns another leader's view, leads in
+// it, and holds its own. The driver then holds neither that view nor the one before.
 func TestAProposalOnAViewOfTheSameStep(t *testing.T) {
 	m := packedProposal(t)
 	one, two := gossip.Member{Node: gossip.Node{ID: 1}, Status: gossip.Up}, gossip.Member{Node: gossip.Node{ID: 2}, Status: gossip.Joining}

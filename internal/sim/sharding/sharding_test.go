@@ -92,9 +92,9 @@ type newest struct {
 
 func (w *newest) Newest() *gossip.View { return &w.view }
 
-// TestAsksThatAreLostWithAMember: in an orderly run the outcome of an ask may be unknown only if
-// the newest view has left out the asker or the node that has the request, and that node was not
-// leaving (seed 1206304 of TestSeeds).
+// TestAsksThatAreLostWithAMember checks when the outcome of an ask may be unknown in an orderly run: if
+// the newest view has left out the asker or the node that has the request, and that node was not leaving
+// (seed 1206304 of TestSeeds).
 func TestAsksThatAreLostWithAMember(t *testing.T) {
 	const asker, home gossip.NodeID = 1, 2
 	for _, c := range []struct {
