@@ -77,16 +77,24 @@ func (t *Table[E]) FindBytes(id []byte) *E {
 
 func lookUp[E any, ID string | []byte](t *Table[E], hash uint64, id ID) *E {
 	p := t.partOf(hash)
+	if at := slotOf(t, p, hash, id); at >= 0 {
+		return p.slots[at]
+	}
+	return nil
+}
+
+// slotOf returns the slot of the value with an id in its part, -1 if there is none.
+func slotOf[E any, ID string | []byte](t *Table[E], p *part[E], hash uint64, id ID) int {
 	if p.count == 0 {
-		return nil
+		return -1
 	}
 	tag := tagOf(hash)
 	for at := p.homeOf(hash); p.tags[at] != 0; at = p.nextSlot(at) {
 		if p.tags[at] == tag && t.idOf(p.slots[at]) == string(id) {
-			return p.slots[at]
+			return at
 		}
 	}
-	return nil
+	return -1
 }
 
 // Add adds a value. There must be none with its id, and no loop over All.
@@ -113,19 +121,15 @@ func (t *Table[E]) Remove(id string) {
 	}
 	hash := maphash.String(t.seed, id)
 	p := t.partOf(hash)
-	if p.count == 0 {
+	at := slotOf(t, p, hash, id)
+	if at < 0 {
 		return
 	}
-	for at := p.homeOf(hash); p.tags[at] != 0; at = p.nextSlot(at) {
-		if p.tags[at] == tagOf(hash) && t.idOf(p.slots[at]) == id {
-			t.clearSlot(p, at)
-			p.count--
-			t.count--
-			if t.ranging == 0 {
-				t.shrink(p)
-			}
-			return
-		}
+	t.clearSlot(p, at)
+	p.count--
+	t.count--
+	if t.ranging == 0 {
+		t.shrink(p)
 	}
 }
 
@@ -138,14 +142,23 @@ func (t *Table[E]) All() iter.Seq[*E] {
 		}
 		t.ranging++
 		defer t.endRange()
-		var last *part[E]
-		for _, p := range t.parts {
-			if p == last {
-				continue
-			}
-			if last = p; !p.yieldAll(yield) {
+		for p := range t.eachPart() {
+			if !p.yieldAll(yield) {
 				return
 			}
+		}
+	}
+}
+
+// eachPart yields each part once.
+func (t *Table[E]) eachPart() iter.Seq[*part[E]] {
+	return func(yield func(*part[E]) bool) {
+		for i := 0; i < len(t.parts); {
+			p := t.parts[i]
+			if !yield(p) {
+				return
+			}
+			i += 1 << (t.bits - p.bits)
 		}
 	}
 }
@@ -176,12 +189,8 @@ func (t *Table[E]) endRange() {
 	if t.ranging--; t.ranging > 0 {
 		return
 	}
-	var last *part[E]
-	for _, p := range t.parts {
-		if p != last {
-			t.shrink(p)
-		}
-		last = p
+	for p := range t.eachPart() {
+		t.shrink(p)
 	}
 }
 

@@ -34,12 +34,7 @@ func (t *Table[E]) check(tb testing.TB, want map[string]*E) {
 		tb.Fatalf("a loop has %d values, want %d", len(got), len(want))
 	}
 	count := 0
-	var last *part[E]
-	for _, p := range t.parts {
-		if p == last {
-			continue
-		}
-		last = p
+	for p := range t.eachPart() {
 		count += p.count
 		if n := len(p.slots); n > leastSlots && p.count*2 < n || p.count == 0 && n > 0 {
 			tb.Fatalf("a part of %d slots for %d values", n, p.count)
