@@ -61,6 +61,20 @@ func (p *producing) confirm(seq uint64) {
 	synctest.Wait()
 }
 
+// firstCopy produces a message, and returns the frame of its copy, also parsed.
+func (p *producing) firstCopy(t *testing.T) ([]byte, frames.Request) {
+	t.Helper()
+	if err := p.produce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	frame := p.w.ofKind(frames.KindTell)[0]
+	q, err := frames.ParseRequest(frame)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame, q
+}
+
 // TestAnUnansweredMessageIsSentAgain checks that a message is sent again after Resend, without an event.
 func TestAnUnansweredMessageIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -95,14 +109,7 @@ func TestARefusedReliableMessageIsSentAgain(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newProducing(t, 10, nil)
-			if err := p.produce(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			frame := p.w.ofKind(frames.KindTell)[0]
-			q, err := frames.ParseRequest(frame)
-			if err != nil {
-				t.Fatal(err)
-			}
+			frame, q := p.firstCopy(t)
 			stamp := stampOf(t, frame)
 			stamp.Producer = c.producer
 			if stamp.Put(q.Reliable); !c.stamped {
@@ -125,14 +132,7 @@ func TestARefusedReliableMessageIsSentAgain(t *testing.T) {
 func TestAReliableMessageThatItsHomeRefusesKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProducing(t, 10, nil)
-		if err := p.produce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		frame := p.w.ofKind(frames.KindTell)[0]
-		q, err := frames.ParseRequest(frame)
-		if err != nil {
-			t.Fatal(err)
-		}
+		frame, q := p.firstCopy(t)
 		p.r.OnRefused(p.inc, 2, &q, frame)
 		if s := p.r.Status(0); s.State != "closed" || s.Buffered != 0 {
 			t.Errorf("the route is %+v", s)
