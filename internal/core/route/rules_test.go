@@ -580,8 +580,7 @@ func TestAClosedRouteAsksForAHomeWhenARefusalComesBack(t *testing.T) {
 	}
 }
 
-// TestCallersKeepWaitingForRoom checks that callers wait for room on the connection, and for room in the
-// window when a stop ends.
+// TestCallersKeepWaitingForRoom checks the waits for the connection, and for the window after a stop.
 func TestCallersKeepWaitingForRoom(t *testing.T) {
 	r, _ := blockedBy(1)
 	r.Grant(2, tokenOf(1), flow.Grant{Limit: 1000, LimitBytes: 1 << 20})
