@@ -81,7 +81,7 @@ func (n *Node) runDrain(ctx context.Context, d *drainage, s *stack) {
 	defer d.cancel()
 	if s != nil {
 		d.err = s.leave(ctx, n.cfg.LameDuck)
-		s.markEnded(gossip.Removed{})
+		s.markLeft(gossip.Removed{Reason: "the node drains"})
 	}
 	n.registry.Close()
 }

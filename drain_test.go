@@ -126,7 +126,7 @@ func TestADrainedNodeLogsThatItStaysOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		if !log.has("level=INFO", "this incarnation has ended", "does not join again") || log.has("joins again") {
+		if !log.has("level=INFO", "this incarnation has ended", "does not join again", "reason=left") || log.has("joins again") {
 			t.Errorf("%s", log.buf.String())
 		}
 	})

@@ -96,8 +96,8 @@ func (s *stack) fits(v *gossip.View) bool {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 		defer cancel()
-		_ = s.gossip.Leave(ctx) // Removed reports the end, as for any incarnation
-		s.markEnded(gossip.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
+		_ = s.gossip.Leave(ctx)
+		s.markLeft(gossip.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
 	}()
 	return false
 }

@@ -167,7 +167,6 @@ func (s *stack) event(e membership.Event) {
 		s.foreign(e)
 	case gossip.Removed:
 		s.sharding.Abandoned()
-		s.logEnd(e)
 		s.markEnded(e)
 	case membership.PeerUp:
 		for _, role := range s.roles() {
@@ -195,12 +194,23 @@ func (s *stack) event(e membership.Event) {
 	}
 }
 
-// markEnded marks the incarnation as ended. It is idempotent.
+// markEnded marks the incarnation as ended and logs the end. Only its first call counts.
 func (s *stack) markEnded(r gossip.Removed) {
 	s.overOnce.Do(func() {
 		s.removed = r
+		s.logEnd(r)
 		close(s.over)
 	})
+}
+
+// markLeft marks the incarnation as ended after a call of Leave, with the reason of gossip.
+// otherwise is the reason of an incarnation that could not leave. The event of the end may
+// come later, or never, as the layers close.
+func (s *stack) markLeft(otherwise gossip.Removed) {
+	if r, ended := s.gossip.Ended(); ended {
+		otherwise = r
+	}
+	s.markEnded(otherwise)
 }
 
 // logEnd logs the end of the incarnation and what follows, as a warning if no call asked for it.

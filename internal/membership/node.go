@@ -344,6 +344,16 @@ func (n *Node) endWith(r gossip.Removed) {
 // Over is closed when this incarnation has been removed from its cluster.
 func (n *Node) Over() <-chan struct{} { return n.over }
 
+// Ended returns how this incarnation has ended, and false while it has not.
+func (n *Node) Ended() (gossip.Removed, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended == nil {
+		return gossip.Removed{}, false
+	}
+	return *n.ended, true
+}
+
 // Leave takes the node out of its view in order and returns when it is out; its lease has
 // then ended. That takes a few round trips while a quorum answers, for the leader as for
 // any other member. The transport stays open until Close. Leave fails with the context's
