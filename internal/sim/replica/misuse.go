@@ -25,6 +25,7 @@ type misused struct {
 
 // makeMisuse makes a request that must be refused in the step in which it is made, and change nothing.
 func (c *requestClient) makeMisuse() {
+	c.d.step(replication.Tick{}) // what is due now may show that the disk fails, which changes the list
 	all := c.misusedRequests()
 	c.makeMisused(all[c.rand.IntN(len(all))])
 }

@@ -54,3 +54,29 @@ func TestFaultyRequestsAtAReplicaThatAdmitsNone(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultyRequestsInTheStepInWhichADiskFails checks that the client expects the refusals of a
+// replica whose disk turns out to fail with what is due when the request is made (seed 1330070).
+func TestFaultyRequestsInTheStepInWhichADiskFails(t *testing.T) {
+	const requests = 200 // each kind of faulty request is drawn several times
+	w := newWorld(t, func(c *seed.Config) { c.Disks, c.Requests = true, true })
+	if err := w.write(t, 0, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	c := w.nodes[0].node.requests[0]
+	disk := c.d.disk
+	disk.host.fails = true
+	for range requests {
+		disk.reported, disk.unsaved[keyWords] = false, true
+		disk.core.DiskFails(nil)
+		if what := failure(c.makeMisuse); what != "" {
+			t.Fatal(what)
+		}
+		if !disk.reported {
+			t.Fatal("the replica has not seen that its disk fails")
+		}
+	}
+	if n := w.run.Coverage.Counts()[coverage.Misused.String()]; n != requests {
+		t.Errorf("%d of %d requests were refused", n, requests)
+	}
+}
