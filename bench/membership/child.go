@@ -125,15 +125,21 @@ func (c *child) live() {
 		c.writeReport(report{Kind: reportRemoved, Why: err.Error()})
 		return
 	}
-	n.Subscribe(func(ev membership.Event) { c.onEvent(n, ev) })
+	over := make(chan struct{})
+	n.Subscribe(func(ev membership.Event) {
+		c.onEvent(n, ev)
+		if _, last := ev.(gossip.Removed); last {
+			close(over)
+		}
+	})
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for over := false; !over; {
+	for living := true; living; {
 		select {
 		case <-tick.C:
 			c.stats(n, false)
-		case <-n.Over():
-			over = true
+		case <-over:
+			living = false
 		}
 	}
 	_ = n.Close()

@@ -80,7 +80,7 @@ func TestPartedLineagesEndInOne(t *testing.T) {
 				c.until(10*time.Second, "one cluster again", func() bool {
 					for i, m := range ms {
 						select {
-						case <-m.Over():
+						case <-m.over:
 							_ = m.Close()
 							ms[i] = c.add(m.addr, Config{Join: addrs})
 						default:
@@ -204,7 +204,7 @@ func TestReformingAfterLateProofs(t *testing.T) {
 		c.net.Heal()
 		c.until(30*time.Second, "over", func() bool {
 			select {
-			case <-ms[0].Over():
+			case <-ms[0].over:
 				return true
 			default:
 				return false

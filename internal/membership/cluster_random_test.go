@@ -81,7 +81,7 @@ func (w *walk) wait(d time.Duration) {
 		w.check()
 		for _, addr := range memAddrs(len(w.addrs)) {
 			select {
-			case <-w.at[addr].Over():
+			case <-w.at[addr].over:
 				w.logf("over: %s", addr)
 				_ = w.at[addr].Close()
 				w.at[addr] = w.add(addr, Config{Join: memAddrs(len(w.addrs))})

@@ -409,7 +409,7 @@ func (c *cluster) restarted(m *member, most time.Duration) *member {
 	back := false
 	c.until(most, m.addr+" back or over", func() bool {
 		select {
-		case <-m.Over():
+		case <-m.over:
 			return true
 		default:
 			back = m.LeaseValid()

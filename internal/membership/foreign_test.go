@@ -134,7 +134,7 @@ func (c *cluster) tend(ms []*member, d time.Duration) {
 			}
 			least := m.View().Epoch.Generation() + 1
 			m.Dissolve()
-			<-m.Over()
+			<-m.over
 			_ = m.Close()
 			var at []string
 			for i := range f.Nodes {

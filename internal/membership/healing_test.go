@@ -20,7 +20,7 @@ const healsWithin = 5 * time.Second
 func (c *cluster) again(ms []*member, start func(addr string) *member) {
 	for i, m := range ms {
 		select {
-		case <-m.Over():
+		case <-m.over:
 			_ = m.Close()
 			ms[i] = start(m.addr)
 		default:
@@ -197,7 +197,7 @@ func TestFormerMembersFindTogether(t *testing.T) {
 
 func ended(m *member) bool {
 	select {
-	case <-m.Over():
+	case <-m.over:
 		return true
 	default:
 		return false

@@ -23,7 +23,7 @@ func TestALostListenerEndsTheIncarnation(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-n.Over():
+	case <-n.over:
 	case <-time.After(30 * time.Second):
 		t.Fatal("the incarnation goes on without its listener")
 	}

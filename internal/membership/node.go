@@ -60,7 +60,7 @@ type Node struct {
 	// mu guards the end and the waiters.
 	mu      sync.Mutex
 	ended   *gossip.Removed
-	over    chan struct{}
+	over    chan struct{} // closed when ended is set
 	closed  chan struct{}
 	changed chan struct{}
 	closing sync.Once
@@ -340,9 +340,6 @@ func (n *Node) endWith(r gossip.Removed) {
 		close(n.over)
 	}
 }
-
-// Over is closed when this incarnation has been removed from its cluster.
-func (n *Node) Over() <-chan struct{} { return n.over }
 
 // Ended returns how this incarnation has ended, and false while it has not.
 func (n *Node) Ended() (gossip.Removed, bool) {

@@ -42,7 +42,7 @@ func TestPartitionPolicies(t *testing.T) {
 				for again.Sub(begin) < test.afterHealing && !agree(ms) {
 					for i, m := range ms {
 						select {
-						case <-m.Over():
+						case <-m.over:
 							_ = m.Close()
 							ms[i] = c.add(m.addr, Config{Join: memAddrs(5), Partition: test.policy})
 						default:

@@ -136,7 +136,7 @@ func runNode(text string) {
 			case <-ctx.Done():
 			}
 		}()
-		<-n.Over()
+		<-n.over
 		cancel()
 		if v := n.View(); v != nil {
 			cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation())

@@ -32,7 +32,7 @@ func TestAMajorityThatLostPower(t *testing.T) {
 				t.Errorf("%s holds a lease in a minority", m.addr)
 			}
 			select {
-			case <-m.Over():
+			case <-m.over:
 				t.Errorf("%s is over, and nothing is proven of the others", m.addr)
 			default:
 			}
@@ -45,7 +45,7 @@ func TestAMajorityThatLostPower(t *testing.T) {
 		for !agree(ms) && time.Since(back) < time.Minute {
 			for i, m := range ms[:2] {
 				select {
-				case <-m.Over():
+				case <-m.over:
 					_ = m.Close()
 					ms[i] = c.add(m.addr, Config{Join: addrs, MinGeneration: met + 1})
 				default:
@@ -81,7 +81,7 @@ func TestARemovedNodeRejoins(t *testing.T) {
 		c.net.Heal()
 		c.until(5*time.Second, "the third is out", func() bool {
 			select {
-			case <-ms[2].Over():
+			case <-ms[2].over:
 				return true
 			default:
 				return false
