@@ -413,7 +413,7 @@ func (ss *sessions) dueAt(a *ask) clock.Instant {
 		case len(a.keys) > 0 && l.took == 0:
 			wait *= 4 // its answer may be large, over a slow link
 		case len(a.keys) > 0:
-			wait = max(2*wait, 4*l.took)
+			wait = 2 * max(wait, l.took)
 		}
 		since = max(since, l.answeredAt)
 	}
@@ -429,7 +429,9 @@ func (ss *sessions) nextDue() clock.Instant {
 	return d
 }
 
-// retryLate retransmits questions that are late, or moves them to other sources.
+// retryLate retransmits questions that are late, or moves them to other sources. A primary that has
+// been silent for too long ends the session, but not before the late question was repeated: the
+// answers of a slow primary take longer than this silence, and one of them may have been dropped.
 func (ss *sessions) retryLate(now clock.Instant) {
 	for now >= ss.nextDue() {
 		s := &ss.current
@@ -441,7 +443,8 @@ func (ss *sessions) retryLate(now clock.Instant) {
 			continue
 		}
 		source := &s.sources[0]
-		if now.Sub(max(source.answeredAt, ss.members.byID[s.peer].in.at)) > silenceMax*ss.cfg.ResendAfter {
+		silent := now.Sub(max(source.answeredAt, ss.members.byID[s.peer].in.at))
+		if a.tries > 1 && silent > silenceMax*ss.cfg.ResendAfter {
 			ss.abandonSession()
 			return
 		}

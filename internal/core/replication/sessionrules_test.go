@@ -216,8 +216,8 @@ func TestKeysOfOneQuestionFollowTheAnswers(t *testing.T) {
 }
 
 // TestAQuestionIsLateAfterItsSource checks when a question is late: after four times ResendAfter if it is
-// the first, or two, or four times the duration of slower answers, counted from the newest answer or part
-// of the source. Parts extend the time only up to a bound, since the answer may have been dropped.
+// the first, else after two times ResendAfter or two times the duration of slower answers, counted from the
+// newest answer or part of the source. Parts extend the time only up to a bound, since the answer may have been dropped.
 func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 	s := newSingle(t, 3, nil)
 	wait := s.cfg.ResendAfter
@@ -231,7 +231,7 @@ func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 		"sent a third time":        {ask{peer: 2, at: 100, tries: 3}, source{peer: 2}, 0, clock.Instant(100).Add(4 * wait)},
 		"the first values":         {ask{peer: 2, keys: []wanted{{}}, at: 100, tries: 1}, source{peer: 2}, 0, clock.Instant(100).Add(4 * wait)},
 		"of a quick source":        {ask{peer: 2, keys: []wanted{{}}, at: 100, tries: 1}, source{peer: 2, took: 1}, 0, clock.Instant(100).Add(2 * wait)},
-		"of a slow source":         {ask{peer: 2, keys: []wanted{{}}, at: 100, tries: 1}, source{peer: 2, took: time.Second}, 0, clock.Instant(100).Add(4 * time.Second)},
+		"of a slow source":         {ask{peer: 2, keys: []wanted{{}}, at: 100, tries: 1}, source{peer: 2, took: time.Second}, 0, clock.Instant(100).Add(2 * time.Second)},
 		"another answer has come":  {ask{peer: 2, at: 100, tries: 1}, source{peer: 2, answeredAt: 300}, 0, clock.Instant(300).Add(wait)},
 		"a part has come":          {ask{peer: 2, at: 100, tries: 1}, source{peer: 2, answeredAt: 300}, 400, clock.Instant(400).Add(wait)},
 		"parts come for long":      {ask{peer: 2, at: 100, tries: 2}, source{peer: 2}, clock.Instant(100).Add(time.Hour), clock.Instant(100).Add(silenceMax * 2 * wait)},
@@ -246,6 +246,22 @@ func TestAQuestionIsLateAfterItsSource(t *testing.T) {
 	s.sessions.current = session{}
 	if s.sessions.nextDue() != clock.Never {
 		t.Error("something is due without a session")
+	}
+}
+
+// TestASilentPrimaryIsAskedAgain checks that the answer of a slow primary may be dropped: the question
+// is late after the silence that ends a session, is repeated, and the session ends with the next silence.
+func TestASilentPrimaryIsAskedAgain(t *testing.T) {
+	s, _ := pulling(t, 2, 2)
+	c := &s.sessions.current
+	c.sources[0].took = 2 * silenceMax * s.cfg.ResendAfter
+	out := s.pass(2 * c.sources[0].took)
+	if c.peer != 2 || !slices.Contains(receivers[*Fetch](out), 2) {
+		t.Fatalf("primary %v, asks %v", c.peer, receivers[*Fetch](out))
+	}
+	s.pass(2 * c.sources[0].took)
+	if c.peer != 0 || s.sessions.avoidPeer != 2 {
+		t.Error("the session has no end")
 	}
 }
 
@@ -281,7 +297,7 @@ func TestALateHelperIsDismissed(t *testing.T) {
 func TestALatePrimaryLeavesKeysToHelpers(t *testing.T) {
 	s, _ := pulling(t, 40, 2)
 	c := &s.sessions.current
-	s.at = s.at.Add(s.cfg.ResendAfter)
+	s.at = s.at.Add(3 * s.cfg.ResendAfter) // the helpers are not late with their next answers
 	for _, a := range slices.Clone(c.asks) {
 		if a.peer != 2 {
 			for i := range a.keys {
