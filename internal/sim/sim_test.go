@@ -56,11 +56,11 @@ func TestSeeds(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
 		t.Logf("%8d %s", marks[name], name)
 	}
-	if n < 2000 || viewsOnly() {
+	if viewsOnly() {
 		return
 	}
 	for m := range coverage.End {
-		if marks[m.String()] == 0 && (n >= 50_000 || !m.IsRare()) {
+		if marks[m.String()] == 0 && n >= m.SeenWithin() {
 			t.Errorf("no run has seen: %s", m)
 		}
 	}

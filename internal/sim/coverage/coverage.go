@@ -209,14 +209,19 @@ var names = [...]string{
 // String returns the mark's name.
 func (m Mark) String() string { return names[m] }
 
-// IsRare reports whether only campaigns of tens of thousands of seeds must have seen a mark: two
-// thousand seeds see it a few times at best.
-func (m Mark) IsRare() bool {
+// SeenWithin returns the number of seeds of which a campaign must have seen the mark. Most marks are
+// seen by each two thousand; the rare ones by chance alone, so that a campaign of that many expects
+// more than ten of them.
+func (m Mark) SeenWithin() int {
 	switch m {
-	case StillServed, StaleTerm, Fenced, LogCut, Forced, FrozenLease, PutAside, BeyondHelp, Undelivered, MemoryLost:
-		return true
+	case StillServed: // twice in 60,000
+		return 500_000
+	case Undelivered: // seven times in 60,000
+		return 100_000
+	case FrozenLease, PutAside: // 34 and 72 times in 60,000
+		return 50_000
 	}
-	return false
+	return 2_000
 }
 
 // Counter counts the rare states that one run has seen.
