@@ -1,0 +1,574 @@
+package activation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/failure"
+)
+
+// shelf is a Keeper whose outcomes a test decides.
+type shelf struct {
+	mu     sync.Mutex
+	states map[string]string
+	until  []time.Time
+	done   []func(error)
+	refuse func() error // nil: stored
+}
+
+func (k *shelf) Load(_ ShardID, _ Token, id string) ([]byte, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	state, ok := k.states[id]
+	return []byte(state), ok
+}
+
+func (k *shelf) Keep(_ ShardID, _ Token, id string, state []byte, until time.Time, done func(error)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refuse != nil {
+		if err := k.refuse(); err != nil {
+			return err
+		}
+	}
+	if k.states == nil {
+		k.states = map[string]string{}
+	}
+	k.states[id] = string(state)
+	k.until = append(k.until, until)
+	if done != nil {
+		k.done = append(k.done, done)
+	}
+	return nil
+}
+
+// confirmOne passes an outcome to the oldest state that waits for one.
+func (k *shelf) confirmOne(t *testing.T, err error) {
+	t.Helper()
+	synctest.Wait()
+	k.mu.Lock()
+	if len(k.done) == 0 {
+		t.Fatal("no state waits to be confirmed")
+	}
+	done := k.done[0]
+	k.done = k.done[1:]
+	k.mu.Unlock()
+	done(err)
+}
+
+// outcomes collects the outcomes of reliable messages.
+type outcomes struct {
+	mu  sync.Mutex
+	all []Outcome
+}
+
+func (o *outcomes) confirm(_ gossip.NodeID, _ ShardID, _ *ReliableMark, outcome Outcome, _ bool, _ error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, outcome)
+}
+
+func (o *outcomes) expect(t *testing.T, want ...Outcome) {
+	t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Equal(o.all, want) {
+		t.Errorf("outcomes %v, want %v", o.all, want)
+	}
+}
+
+// reliably returns a message of a reliable producer.
+func reliably(req int, seq uint64) Message[int] {
+	m := Message[int]{Req: req, Reply: ReplyTo{Node: 7}}
+	m.SetReliable(&ReliableMark{Stamp: reliable.Stamp{Producer: 1, Seq: seq, Prev: seq - 1, Floor: 1}})
+	return m
+}
+
+// kept is a rig of entities whose states a shelf keeps. The state is the sum of the requests. -1
+// panics, -2 waits for the gate, -3 passivates, -8 is stashed, once, -9 unstashes.
+func kept(t *testing.T, change func(*Config[*Context, int, int])) (*rig, *shelf, *outcomes) {
+	k, o, aside := &shelf{}, &outcomes{}, map[string]bool{}
+	r := frails(t, func(f *frail) {
+		sum := 0
+		f.handle = func(ctx *Context, req int) (int, error) {
+			switch {
+			case req == -1:
+				panic("minus one")
+			case req == -2:
+				<-f.r.gate
+			case req == -3:
+				ctx.Passivate()
+			case req == -8 && !aside[f.id]:
+				aside[f.id] = true
+				return 0, ctx.Stash()
+			case req == -9:
+				ctx.Unstash()
+			}
+			sum += max(req, 0)
+			return sum, nil
+		}
+		f.snap = func(*Context) ([]byte, error) {
+			if sum == 13 {
+				return nil, errors.New("no snapshot of 13")
+			}
+			return []byte(strings.Repeat("x", sum)), nil
+		}
+		f.back = func(_ *Context, state []byte) error { sum = len(state); return nil }
+	}, func(c *Config[*Context, int, int]) {
+		c.Keeper, c.Confirm = k, o.confirm
+		if change != nil {
+			change(c)
+		}
+	})
+	return r, k, o
+}
+
+// expectUnanswered fails the test if an ask was answered.
+func (r *rig) expectUnanswered(t *testing.T, calls ...uint64) {
+	t.Helper()
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, call := range calls {
+		if err, ok := r.replies[call]; ok {
+			t.Errorf("ask %d was answered with %v", call, err)
+		}
+	}
+}
+
+// TestAnAnswerWaitsForItsState checks that an ask is answered once its state is kept, with the
+// outcome of that, and that the next instance begins with the kept state.
+func TestAnAnswerWaitsForItsState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, _ := kept(t, nil)
+		s := r.start(t, 0)
+		expires := Message[int]{Req: 2, Reply: ReplyTo{Node: 7, Call: 2}, Expires: time.Minute}
+		deliver(t, s, "a", ask(1, 1), expires, Message[int]{Req: 3}, ask(0, 4))
+		r.expectUnanswered(t, 1, 2, 4)
+		if k.states["a"] != "xxxxxx" || len(k.until) != 4 || !k.until[0].IsZero() || k.until[1].IsZero() || len(k.done) != 3 {
+			t.Errorf("kept %q, until %v, %d to confirm", k.states["a"], k.until, len(k.done))
+		}
+		k.confirmOne(t, nil)
+		k.confirmOne(t, failure.NotReady)
+		r.expectReply(t, 1, nil)
+		r.expectReply(t, 2, failure.NotReady)
+		r.expectUnanswered(t, 4)
+		if r.values[1] != 1 || r.values[2] != 0 {
+			t.Errorf("answers %d and %d, want 1, and none with an error", r.values[1], r.values[2])
+		}
+		deliver(t, s, "a", ask(-3, 5), ask(1, 6))
+		for range 3 {
+			k.confirmOne(t, nil)
+		}
+		r.expectReply(t, 6, nil)
+		if r.values[6] != 7 {
+			t.Errorf("the next instance began with %d, want the kept state 6", r.values[6]-1)
+		}
+	})
+}
+
+// TestAStateThatIsNotKeptIsUndone checks that a message whose state cannot be kept fails, and that
+// the next message meets an instance with the last kept state, before all that waited.
+func TestAStateThatIsNotKeptIsUndone(t *testing.T) {
+	for name, tell := range map[string]bool{"ask": false, "tell": true} {
+		synctest.Test(t, func(t *testing.T) {
+			r, k, _ := kept(t, nil)
+			s := r.start(t, 0)
+			deliver(t, s, "a", ask(1, 1), ask(-8, 2))
+			synctest.Wait()
+			k.refuse = func() error { k.refuse = nil; return errors.New("too large") }
+			undone := ask(5, 3)
+			if tell {
+				undone.Reply.Call = 0
+			}
+			deliver(t, s, "a", undone, ask(2, 4))
+			synctest.Wait()
+			for range 3 {
+				k.confirmOne(t, nil)
+			}
+			if !tell {
+				r.expectReply(t, 3, failure.State)
+			} else if n := r.counters.HandlerErrors.Load(); n != 1 {
+				t.Errorf("%s: %d tells have failed, want 1", name, n)
+			}
+			r.expectReply(t, 4, nil)
+			r.expectLog(t, "a:1", "a:-8", "a:5", "a:-8", "a:2")
+			if r.values[4] != 3 || r.values[3] != 0 || r.counters.StatesLost.Load() != 1 {
+				t.Errorf("%s: answers %d and %d, want 3 and 0; %d states are lost", name, r.values[4], r.values[3], r.counters.StatesLost.Load())
+			}
+		})
+	}
+}
+
+// TestSnapshotsOfAKeeperFail checks that an instance without a snapshot is undone, and one that
+// panics too.
+func TestSnapshotsOfAKeeperFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, _ := kept(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(12, 2), ask(1, 3))
+		k.confirmOne(t, nil)
+		k.confirmOne(t, nil)
+		r.expectReply(t, 2, failure.State)
+		r.expectReply(t, 3, nil)
+		if r.values[3] != 2 {
+			t.Errorf("the answer is %d, want 2: that of 13 was undone", r.values[3])
+		}
+		deliver(t, s, "a", ask(-1, 4))
+		r.expectReply(t, 4, failure.Panicked)
+		if len(k.done) != 0 {
+			t.Error("a state is kept after a panic, which left no instance")
+		}
+	})
+}
+
+// TestAReliableMessageWaitsForItsState checks that a reliable message is confirmed once its state is
+// kept, that keeping is repeated until then, and that its instance handles nothing meanwhile.
+func TestAReliableMessageWaitsForItsState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, o := kept(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", reliably(1, 1), ask(0, 1))
+		k.confirmOne(t, errors.New("not yet"))
+		o.expect(t)
+		r.expectUnanswered(t, 1)
+		k.confirmOne(t, nil)
+		o.expect(t, ReliableHandled)
+		k.confirmOne(t, nil)
+		r.expectReply(t, 1, nil)
+		k.refuse = func() error { k.refuse = nil; return errors.New("too large") }
+		deliver(t, s, "a", reliably(5, 2))
+		o.expect(t, ReliableHandled, ReliableHandled)
+		deliver(t, s, "a", reliably(2, 3))
+		k.confirmOne(t, failure.Abandoned)
+		o.expect(t, ReliableHandled, ReliableHandled, ReliableRefused)
+		if k.states["a"] != "xxx" {
+			t.Errorf("kept %q", k.states["a"])
+		}
+	})
+}
+
+// TestAStashedReliableMessageIsConfirmedLater checks that a reliable message that is stashed is
+// confirmed after its handler ran, with a Keeper and without, and that its shard then confirms
+// copies.
+func TestAStashedReliableMessageIsConfirmedLater(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r, k, o := kept(t, func(c *Config[*Context, int, int]) {
+				if !keeps {
+					c.Keeper = nil
+				}
+			})
+			s := r.start(t, 0)
+			deliver(t, s, "a", reliably(-8, 1))
+			o.expect(t)
+			deliver(t, s, "a", reliably(-8, 1))
+			o.expect(t) // the copy waits
+			deliver(t, s, "a", Message[int]{Req: -9})
+			if keeps {
+				k.confirmOne(t, nil)
+			}
+			o.expect(t, ReliableHandled)
+			deliver(t, s, "a", reliably(-8, 1), reliably(1, 3))
+			o.expect(t, ReliableHandled, ReliableRepeated, ReliableGap)
+			if n := r.counters.Repeated.Load(); n != 2 {
+				t.Errorf("%d copies are counted, want 2", n)
+			}
+		})
+	}
+}
+
+// TestReliableMessagesOfAnEndedShardAreRefused checks that no copy is confirmed as handled once its
+// shard has ended: neither one that waits, nor one whose handler still runs.
+func TestReliableMessagesOfAnEndedShardAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _, o := kept(t, func(c *Config[*Context, int, int]) { c.Keeper = nil })
+		s := r.start(t, 0)
+		deliver(t, s, "a", reliably(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "a", reliably(1, 2), Message[int]{Req: 1})
+		r.Abandon()
+		o.expect(t, ReliableRefused)
+		close(r.gate)
+		o.expect(t, ReliableRefused, ReliableRefused)
+		if n := r.counters.AbandonedTells.Load(); n != 1 {
+			t.Errorf("%d tells are counted as abandoned, want 1", n)
+		}
+	})
+}
+
+// TestAnEndedShardAnswersNothing checks that an ask whose handler runs while its shard is abandoned
+// fails: its state was not kept.
+func TestAnEndedShardAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, _ := kept(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(1, 2))
+		r.AbandonShard(0)
+		close(r.gate)
+		r.expectReply(t, 1, failure.Abandoned)
+		r.expectReply(t, 2, failure.Abandoned)
+		if len(k.states) != 0 {
+			t.Errorf("kept %q", k.states)
+		}
+	})
+}
+
+// TestAKeeperNeedsSnapshots checks that an entity without Snapshot does not begin if its type keeps
+// states.
+func TestAKeeperNeedsSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[*Context, int, int]) { c.Keeper = &shelf{} })
+		deliver(t, r.start(t, 0), "a", ask(1, 1))
+		r.expectReply(t, 1, failure.State)
+		r.expectLog(t)
+	})
+}
+
+// TestStatesWithAKeeperDoNotTravel checks that the end of a shard calls no Snapshot if copies are
+// kept anyway, and that the stop is not slower for it.
+func TestStatesWithAKeeperDoNotTravel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, _ := kept(t, nil)
+		deliver(t, r.start(t, 0), "a", ask(1, 1))
+		k.confirmOne(t, nil)
+		if st := r.stopShard(t, true); len(st.States) != 0 || st.Forced || r.counters.StatesLost.Load() != 0 {
+			t.Errorf("%+v, %d lost", st, r.counters.StatesLost.Load())
+		}
+	})
+}
+
+// TestAMemoryThatDoesNotDecodeIsCounted checks that a shard begins although the memory of its
+// producers does not decode, and that the loss is counted; the memory is no entity's state.
+func TestAMemoryThatDoesNotDecodeIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		states := map[string][]byte{memoryKey: {0xff}, "a": {1}}
+		if n := Travelling(states); n != 1 {
+			t.Errorf("%d states of entities travel, want 1", n)
+		}
+		if _, err := r.StartShard(1, Token{Term: 1, Seq: 1}, states); err != nil || r.counters.StatesLost.Load() != 1 {
+			t.Errorf("%v, %d lost", err, r.counters.StatesLost.Load())
+		}
+		if n := Travelling(states); n != 1 || len(states) != 1 {
+			t.Errorf("%d states of entities are left in %v", n, states)
+		}
+	})
+}
+
+// TestOnlyUserCodeKeepsAnInstance checks which entities must be called at their end.
+func TestOnlyUserCodeKeepsAnInstance(t *testing.T) {
+	snapshotter := &luggage{}
+	for _, c := range []struct {
+		ent     any
+		travels bool
+		want    bool
+	}{{&frail{}, false, true}, {snapshotter, true, true}, {snapshotter, false, false}, {nothing{}, true, false}} {
+		if got := needsEnd[*Context](c.ent, c.travels); got != c.want {
+			t.Errorf("%T, travels %v: needs its end: %v", c.ent, c.travels, got)
+		}
+	}
+}
+
+// parkingLot is a Ledger with a number of places.
+type parkingLot struct{ places, parked, bytes int }
+
+func (p *parkingLot) Park(_ string, _ flow.Class, bytes int) (pooled, may bool) {
+	if p.places == 0 {
+		return false, false
+	}
+	p.places--
+	p.parked, p.bytes = p.parked+1, p.bytes+bytes
+	return true, true
+}
+
+func (p *parkingLot) Unpark(id string, _ flow.Class, bytes int, pooled bool) {
+	if id != "a" || !pooled {
+		panic(fmt.Sprintf("%s is unparked, pooled %v", id, pooled))
+	}
+	p.places++
+	p.parked, p.bytes = p.parked-1, p.bytes-bytes
+}
+
+// TestMessagesOfOtherNodesAreParked checks that a message without room is parked as far as its
+// ledger has places, enters the mailbox in its turn, and counts as delivered when the shard stops.
+func TestMessagesOfOtherNodesAreParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := gated(t, 2)
+		s := r.start(t, 0)
+		r.fill(t, s, 2)
+		lot := &parkingLot{places: 2}
+		bring := func(req int, ledger Ledger) error {
+			return s.DeliverTo(nil, []byte("a"), PlaceOf(Hash([]byte("a"))), &Message[int]{Req: req}, ledger, 10)
+		}
+		if err := bring(8, nil); err != failure.MailboxFull {
+			t.Errorf("without a ledger: %v", err)
+		}
+		in := s.entities.Find("a")
+		if in.hasFlag(flagWaited) {
+			t.Error("a refused message leaves a mark that messages wait")
+		}
+		for req := range 2 {
+			if err := bring(req+1, lot); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := bring(9, lot); err != failure.MailboxFull || lot.parked != 2 || lot.bytes != 20 || r.counters.Parked.Load() != 2 {
+			t.Errorf("%v, %+v, %d parked", err, lot, r.counters.Parked.Load())
+		}
+		if !in.hasFlag(flagWaited) {
+			t.Error("messages wait, and the mark is gone")
+		}
+		r.gate <- struct{}{}
+		synctest.Wait()
+		if lot.parked != 1 || r.counters.Parked.Load() != 1 {
+			t.Errorf("%+v after one message, %d parked", lot, r.counters.Parked.Load())
+		}
+		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
+		if lot.parked != 0 || r.counters.Parked.Load() != 0 {
+			t.Errorf("%+v after the stop, %d parked", lot, r.counters.Parked.Load())
+		}
+		close(r.gate)
+		r.expectLog(t, "a:0", "a:0", "a:0", "a:1", "a:2")
+	})
+}
+
+// TestAnInstanceThatEndsInTimeIsNotCutLoose checks that the bound of an end concerns no later
+// instance of the id.
+func TestAnInstanceThatEndsInTimeIsNotCutLoose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := loosen(t, nil)
+		s := r.start(t, 0)
+		close(r.gate)
+		deliver(t, s, "a", ask(-3, 1), ask(1, 2))
+		pass(2 * time.Second)
+		r.expectIDs(t, s, "a")
+		if n := r.counters.CutLoose.Load(); n != 0 {
+			t.Errorf("%d instances were cut loose", n)
+		}
+	})
+}
+
+// TestShardsBeyondTheTypeAreNotHosted checks the bound of the numbers of shards.
+func TestShardsBeyondTheTypeAreNotHosted(t *testing.T) {
+	r := newRig(t, nil) // of four shards
+	if s := r.Shard(4); s != nil {
+		t.Errorf("shard 4 of 4 is %+v", s)
+	}
+	if _, err := r.StartShard(4, Token{Term: 1, Seq: 1}, nil); err == nil {
+		t.Error("shard 4 of 4 has started")
+	}
+	r.AbandonShard(4)
+	if _, err := r.StartShard(3, Token{Term: 1, Seq: 1}, nil); err != nil || r.Shard(3) == nil || r.Count() != 1 {
+		t.Errorf("shard 3 of 4: %v", err)
+	}
+	if _, err := r.StartShard(3, Token{Term: 1, Seq: 2}, nil); err == nil {
+		t.Error("a shard has started under two tokens")
+	}
+}
+
+// TestChains checks which entities wait for the answer of an ask, that a chain survives its
+// encoding, and that of a long chain the newest entities are kept.
+func TestChains(t *testing.T) {
+	var none *Chain
+	if none.Len() != 0 || none.Asker() != 0 || none.Waits("t", "a") || ParseChain(nil) != nil || ParseChain(make([]byte, 7)) != nil {
+		t.Error("no chain has an entity")
+	}
+	c := &Context{shard: &shardInfo{typ: "t", base: t.Context()}, id: "0"}
+	for i := range ChainMax + 3 {
+		chain := ChainOf(c)
+		first := max(0, i+1-ChainMax)
+		for j := range i + 2 {
+			if want := j >= first && j <= i; chain.Waits("t", fmt.Sprint(j)) != want || chain.Waits("u", fmt.Sprint(j)) {
+				t.Errorf("after %d asks, entity %d waits: %v", i+1, j, !want)
+			}
+		}
+		if chain.Asker() != EntityHash("t", fmt.Sprint(i)) || chain.Len() != min(i+1, ChainMax) || ChainOf(c) != chain {
+			t.Errorf("after %d asks: %d entities, asker %x", i+1, chain.Len(), chain.Asker())
+		}
+		b := append(chain.Append(nil), 1, 2, 3)
+		if again := ParseChain(append(b[:8*chain.Len():8*chain.Len()], b...)); i == 0 && (again.Len() != 2 || again.Asker() != chain.Asker()) {
+			t.Errorf("decoded: %d entities", again.Len())
+		}
+		if again := ParseChain(b); again.Len() != chain.Len() || again.Asker() != chain.Asker() {
+			t.Errorf("decoded: %d entities, asker %x", again.Len(), again.Asker())
+		}
+		c = &Context{shard: c.shard, id: fmt.Sprint(i + 1), chain: chain}
+	}
+	if long := ParseChain(make([]byte, 8*(ChainMax+1))); long.Len() != ChainMax {
+		t.Errorf("%d entities were decoded, want %d", long.Len(), ChainMax)
+	}
+	c.ended.Store(true)
+	if ChainOf(nil) != nil || ChainOf(c) != nil {
+		t.Error("a call that has returned asks")
+	}
+}
+
+// TestHeadersOfAContext checks that the messages sent with a context carry its headers and those of
+// the contexts around it, and that handlers are found through it.
+func TestHeadersOfAContext(t *testing.T) {
+	handler := &Context{shard: &shardInfo{typ: "t", base: t.Context()}, id: "a"}
+	outer := WithHeaders(handler, map[string]string{"a": "1"})
+	inner := WithHeaders(outer, map[string]string{"b": "2"})
+	found, list, err := From(inner)
+	a, _ := list.Get("a")
+	b, _ := list.Get("b")
+	if found != handler || err != nil || a != "1" || b != "2" {
+		t.Errorf("headers %v of %v: %v", list.Map(), found, err)
+	}
+	if _, list, _ := From(outer); len(list.Map()) != 1 {
+		t.Errorf("headers %v", list.Map())
+	}
+	if found, list, err := From(t.Context()); found != nil || list != "" || err != nil {
+		t.Errorf("outside of handlers: %v, %v, %v", found, list, err)
+	}
+	bad := WithHeaders(inner, map[string]string{"k": strings.Repeat("x", 1<<20)})
+	if _, _, err := From(bad); err == nil {
+		t.Error("headers beyond all bounds are accepted")
+	}
+	if _, _, err := From(WithHeaders(bad, map[string]string{"c": "3"})); err == nil {
+		t.Error("an error of headers is lost")
+	}
+	if got := inner.Value(labelType); got != nil {
+		t.Errorf("value %v", got)
+	}
+}
+
+// TestAFinderTakesTheFramesOfItsMarks checks that only lines of frames, of wanted paragraphs, are
+// taken out of a profile.
+func TestAFinderTakesTheFramesOfItsMarks(t *testing.T) {
+	profile := `1 @ 0x1 0x2
+# labels: {"peerage_worker":"w1"}
+#	0x1	main.f+0x1	/src/main.go:7
+1 @ 0x3 0x4 0x5 0x6
+
+1 @ 0x7
+# labels: {"peerage_worker":"w2"}
+#	0x7	main.g+0x1	/src/main.go:8
+
+1 @ 0x9
+#	0x9	main.h+0x1	/src/main.go:9
+`
+	f := finder{wanted: map[string]bool{"w1": true}, found: map[string]string{}}
+	for _, half := range []string{profile[:30], profile[30:]} {
+		if n, err := f.Write([]byte(half)); n != len(half) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	f.endParagraph()
+	if want := "main.f+0x1\n\t/src/main.go:7\n"; len(f.found) != 1 || f.found["w1"] != want {
+		t.Errorf("found %q, want %q", f.found, want)
+	}
+}
