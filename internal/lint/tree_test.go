@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -26,14 +27,25 @@ type file struct {
 
 func (f *file) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
 
-// tree parses every Go file of the module. Other modules below it are left out.
+// tree returns every Go file of the module, parsed once for all tests: none changes what it
+// is given. Other modules below the root are left out.
 func tree(t *testing.T) []*file {
 	t.Helper()
-	root, err := filepath.Abs("../..")
+	files, err := parsedTree()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []*file
+	if len(files) < 10 {
+		t.Fatalf("only %d files found: the walk is broken", len(files))
+	}
+	return files
+}
+
+var parsedTree = sync.OnceValues(func() (files []*file, err error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return nil, err
+	}
 	fset := token.NewFileSet()
 	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -45,32 +57,33 @@ func tree(t *testing.T) []*file {
 		if !strings.HasSuffix(p, ".go") {
 			return nil
 		}
-		src, err := os.ReadFile(p)
-		if err != nil {
-			return err
+		f, err := parseFile(fset, root, p)
+		if err == nil {
+			files = append(files, f)
 		}
-		parsed, err := parser.ParseFile(fset, p, src, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		files = append(files, &file{
-			path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
-			ast: parsed, fset: fset, src: src,
-		})
-		return nil
+		return err
 	})
+	return files, err
+})
+
+func parseFile(fset *token.FileSet, root, p string) (*file, error) {
+	src, err := os.ReadFile(p)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if len(files) < 10 {
-		t.Fatalf("only %d files found: the walk is broken", len(files))
+	parsed, err := parser.ParseFile(fset, p, src, parser.ParseComments)
+	if err != nil {
+		return nil, err
 	}
-	return files
+	rel, err := filepath.Rel(root, p)
+	if err != nil {
+		return nil, err
+	}
+	rel = filepath.ToSlash(rel)
+	return &file{
+		path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
+		ast: parsed, fset: fset, src: src,
+	}, nil
 }
 
 func skipDir(root, p, name string) error {
