@@ -10,6 +10,6 @@ import (
 
 // TestAssertionsOfRoutesCanFail counts bytes of messages that are not there.
 func TestAssertionsOfRoutesCanFail(t *testing.T) {
-	r := &Route[string]{bytes: 5}
+	r := &Route[string]{backlog: &backlog[string]{bytes: 5}}
 	assert.MustBreak(t, "S10", func() { r.Filter(func(*Item[string]) bool { return true }) })
 }

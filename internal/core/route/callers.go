@@ -29,8 +29,6 @@ const admittedMost = 1024
 type callers[M any] struct {
 	// queues wait for a grant, by class.
 	queues [flow.Control + 1]waiterQueue[M]
-	// turn is the class served next, of ordinary messages and those of handlers.
-	turn flow.Class
 	// gates are the entities that the home has stopped senders for, nil while there are none.
 	gates map[string]*gate[M]
 }
@@ -47,15 +45,16 @@ func (c *callers[M]) areWaiting() bool {
 	return c.queues[flow.Ordinary].first != nil || c.queues[flow.Handler].first != nil || c.queues[flow.Control].first != nil
 }
 
-// nextCaller returns the caller whose message leaves next, nil if the window permits none.
-func (c *callers[M]) nextCaller(w *flow.Window) *Waiter[M] {
-	for _, class := range [...]flow.Class{flow.Control, c.turn, flow.Handler - c.turn} {
+// nextCaller returns the caller whose message leaves next, nil if the window permits none. turn
+// is the class served next, of ordinary messages and those of handlers.
+func (c *callers[M]) nextCaller(w *flow.Window, turn *flow.Class) *Waiter[M] {
+	for _, class := range [...]flow.Class{flow.Control, *turn, flow.Handler - *turn} {
 		first := c.queues[class].first
 		if first == nil || !w.MayLeave(class) {
 			continue
 		}
 		if class != flow.Control {
-			c.turn = flow.Handler - class
+			*turn = flow.Handler - class
 		}
 		return first
 	}

@@ -11,7 +11,7 @@ import (
 func (r *Route[M]) Close(owner gossip.NodeID, token protocol.Token) {
 	r.open, r.suspended, r.asked = false, false, false
 	r.ReleaseCallers()
-	r.due.actions |= doHide
+	require(r, doHide)
 	if owner != 0 {
 		r.Mark(owner, token)
 	}
@@ -20,8 +20,9 @@ func (r *Route[M]) Close(owner gossip.NodeID, token protocol.Token) {
 
 // Mark sends a marker of the coordinator, for the first time or again.
 func (r *Route[M]) Mark(owner gossip.NodeID, token protocol.Token) {
-	r.owner, r.marker = owner, token
-	r.due.actions |= doMarker
+	b := needBacklog(r)
+	b.owner, b.marker = owner, token
+	b.due.actions |= doMarker
 }
 
 // Open opens the route, or turns it to another home, and lets the buffer leave. local: the home
@@ -30,7 +31,7 @@ func (r *Route[M]) Open(home gossip.NodeID, token protocol.Token, local bool) (e
 	if r.open && r.home == home && r.token == token && !r.suspended {
 		return false
 	}
-	if r.settle.waiting() && r.settle.owner != home {
+	if r.backlog.isSettling() && r.backlog.settle.owner != home {
 		// The messages in flight to the former home will be refused there, or are lost with
 		// it; they must not hold up the new home.
 		r.sortBack()
@@ -40,8 +41,8 @@ func (r *Route[M]) Open(home gossip.NodeID, token protocol.Token, local bool) (e
 		// not have a record of this node. Messages that the old home refuses leave first.
 		r.settleWith(r.home)
 	}
-	r.due.actions |= doHide
-	ended = r.asked && len(r.buf) > 0
+	require(r, doHide)
+	ended = r.asked && r.backlog.length() > 0
 	r.open, r.suspended, r.asked = true, false, false
 	if r.home != home {
 		r.before = r.window.Sent()
@@ -58,7 +59,7 @@ func (r *Route[M]) Open(home gossip.NodeID, token protocol.Token, local bool) (e
 
 // Reset forgets the home: this node's incarnation has ended. The buffer stays for the next one.
 func (r *Route[M]) Reset() {
-	r.due.actions |= doHide
+	require(r, doHide)
 	r.sortBack()
 	r.open, r.suspended, r.asked, r.blocked, r.local = false, false, false, false, false
 	r.home, r.token = 0, protocol.Token{}
@@ -67,7 +68,7 @@ func (r *Route[M]) Reset() {
 
 // PeerLost suspends the route if its home is peer, whose connection broke.
 func (r *Route[M]) PeerLost(peer gossip.NodeID) {
-	if r.settle.owner == peer {
+	if r.backlog.settlesWith(peer) {
 		// The acknowledgement will not arrive over a connection that is gone.
 		r.settled()
 	}
@@ -85,7 +86,7 @@ func (r *Route[M]) PeerUp(peer gossip.NodeID) {
 	r.startFlow()
 	if r.blocked {
 		// The report, or the grant, may be lost with the former connection.
-		r.due.actions |= doRepeat
+		require(r, doRepeat)
 	}
 }
 
@@ -93,15 +94,15 @@ func (r *Route[M]) PeerUp(peer gossip.NodeID) {
 // report of a blocked one, and with gates questions about all gates. It returns the home of a
 // suspended route, which the caller connects to, 0 if there is none.
 func (r *Route[M]) Look(gates bool) (down gossip.NodeID) {
-	if r.settle.waiting() {
-		r.due.actions |= doSettle
+	if r.backlog.isSettling() {
+		require(r, doSettle)
 	}
-	if gates {
-		r.due.askGates(r.held.gateIDs())
+	if gates && r.backlog != nil {
+		r.backlog.due.askGates(r.backlog.gateIDs())
 	}
 	switch {
 	case r.blocked && r.reachable():
-		r.due.actions |= doRepeat
+		require(r, doRepeat)
 	case r.suspended && r.local:
 		r.suspended = false
 		r.startFlow()
@@ -114,8 +115,10 @@ func (r *Route[M]) Look(gates bool) (down gossip.NodeID) {
 // Stop applies a stop of the home from: messages for the entity id may leave if their class is
 // lowest or above; flow.Open ends the stop.
 func (r *Route[M]) Stop(from gossip.NodeID, token protocol.Token, id string, lowest flow.Class) {
-	if r.home == from && r.token == token && !r.local && r.reachable() && r.held.setGate(id, lowest, &r.due) {
-		r.startFlow()
+	if r.home == from && r.token == token && !r.local && r.reachable() {
+		if b := needBacklog(r); b.held.setGate(id, lowest, &b.due) {
+			r.startFlow()
+		}
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 )
 
 // Due reports whether an Action is due.
-func (r *Route[M]) Due() bool { return r.due.actions != 0 }
+func (r *Route[M]) Due() bool { return r.backlog != nil && r.backlog.due.actions != 0 }
 
 // Next returns the next Action that is due, false if there is none.
 func (r *Route[M]) Next() (a Action[M], ok bool) {
-	for due := &r.due; due.actions != 0; {
-		switch {
+	for r.Due() {
+		switch due := &r.backlog.due; {
 		case due.actions&(doFlow-1) != 0:
 			return r.nextBefore(), true
 		case due.actions&doFlow != 0:
@@ -23,20 +23,21 @@ func (r *Route[M]) Next() (a Action[M], ok bool) {
 			return Action[M]{Kind: Freed}, true
 		}
 	}
+	releaseBacklog(r)
 	return a, false
 }
 
 // nextBefore returns an Action that is due before messages leave.
 func (r *Route[M]) nextBefore() (a Action[M]) {
-	switch due := &r.due; {
+	switch due := &r.backlog.due; {
 	case due.clearDue(doHide):
 		a.Kind = Hide
 	case due.clearDue(doMisrouted):
 		a.Kind, a.Token = Misrouted, r.token
 	case due.clearDue(doMarker):
-		a.Kind, a.To, a.Token = Marker, r.owner, r.marker
+		a.Kind, a.To, a.Token = Marker, r.backlog.owner, r.backlog.marker
 	case due.clearDue(doSettle):
-		a.Kind, a.To, a.Token = Marker, r.settle.owner, protocol.Token{Seq: r.settle.number}
+		a.Kind, a.To, a.Token = Marker, r.backlog.settle.owner, protocol.Token{Seq: r.backlog.settle.number}
 	case due.clearDue(doReport):
 		due.clearDue(doRepeat)
 		a.Kind, a.To, a.Token, a.First = Report, r.home, r.token, true
@@ -58,16 +59,16 @@ func (r *Route[M]) nextBefore() (a Action[M]) {
 // nextToLeave returns the Action of the next message that leaves; false if none does for now,
 // or something else is due before it.
 func (r *Route[M]) nextToLeave() (a Action[M], ok bool) {
-	if len(r.buf) > 0 {
+	if len(r.backlog.buf) > 0 {
 		return r.nextBuffered()
 	}
 	if !r.published {
-		r.buf, r.published = nil, true
-		if r.open && r.local && !r.settle.waiting() {
+		r.backlog.buf, r.published = nil, true
+		if r.open && r.local && !r.backlog.isSettling() {
 			return Action[M]{Kind: Publish, To: r.home, Token: r.token}, true
 		}
 	}
-	if r.held.areWaiting() {
+	if r.backlog.held.areWaiting() {
 		return r.nextOfCallers()
 	}
 	r.endFlow()
@@ -76,36 +77,36 @@ func (r *Route[M]) nextToLeave() (a Action[M], ok bool) {
 
 // endFlow is called when the buffer is empty and no caller's message may leave.
 func (r *Route[M]) endFlow() {
-	r.due.clearDue(doFlow)
+	r.backlog.due.clearDue(doFlow)
 	if r.free() {
-		r.due.actions |= doFreed
+		r.backlog.due.actions |= doFreed
 	}
 }
 
 func (r *Route[M]) nextBuffered() (a Action[M], ok bool) {
-	switch it := &r.buf[0]; {
+	switch it := &r.backlog.buf[0]; {
 	case !r.reachable() || r.awaiting:
 	case !r.window.MayLeave(it.Class):
 		r.holdUp()
 	default:
 		return r.departure(it, Buffered), true
 	}
-	r.due.clearDue(doFlow)
+	r.backlog.due.clearDue(doFlow)
 	return a, false
 }
 
 func (r *Route[M]) nextOfCallers() (a Action[M], ok bool) {
 	if !r.free() || r.local {
-		r.held.retryHeld(&r.due)
+		r.backlog.held.retryHeld(&r.backlog.due)
 		return a, false
 	}
-	w := r.held.nextCaller(&r.window)
+	w := r.backlog.held.nextCaller(&r.window, &r.turn)
 	if w == nil {
 		r.holdUp()
 		r.endFlow()
 		return a, false
 	}
-	r.leaving = w
+	r.backlog.leaving = w
 	return r.departure(&w.Item, Waiting), true
 }
 
@@ -132,15 +133,15 @@ func (r *Route[M]) doneItem(from Source, how Outcome) {
 	switch {
 	case how == Full:
 		r.awaiting = true
-		r.due.clearDue(doFlow)
-		r.due.actions |= doAwaitRoom
+		r.backlog.due.clearDue(doFlow)
+		r.backlog.due.actions |= doAwaitRoom
 	case from == Buffered:
-		r.bytes -= r.buf[0].Bytes
-		r.buf[0] = Item[M]{}
-		r.buf = r.buf[1:]
+		r.backlog.bytes -= r.backlog.buf[0].Bytes
+		r.backlog.buf[0] = Item[M]{}
+		r.backlog.buf = r.backlog.buf[1:]
 	case from == Waiting:
-		r.due.wakeCaller(r.leaving, how)
-		r.leaving = nil
+		r.backlog.due.wakeCaller(r.backlog.leaving, how)
+		r.backlog.leaving = nil
 	}
 }
 

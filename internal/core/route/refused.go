@@ -12,20 +12,21 @@ import (
 // route waits for. A message from an earlier way to the same node may not: since then, messages
 // may have left for another home, or run here.
 func (r *Route[M]) Expects(from gossip.NodeID, token protocol.Token, number uint64) bool {
-	return r.home == from && r.token == token && number > r.before || r.settle.owner == from && number > r.settle.before
+	return r.home == from && r.token == token && number > r.before || r.backlog.settlesWith(from) && number > r.backlog.settle.before
 }
 
 // Refused takes back an expected message that left under number and was refused by the node
 // from.
 func (r *Route[M]) Refused(from gossip.NodeID, number uint64, it Item[M]) {
 	it.number, it.Returned = number, true
-	r.back = append(r.back, it)
-	if r.settle.waiting() {
+	b := needBacklog(r)
+	b.back = append(b.back, it)
+	if b.isSettling() {
 		return
 	}
 	if r.open {
 		r.open, r.suspended, r.asked = false, false, true
-		r.due.actions |= doHide | doMisrouted
+		require(r, doHide|doMisrouted)
 	}
 	r.settleWith(from)
 }
@@ -33,15 +34,15 @@ func (r *Route[M]) Refused(from gossip.NodeID, number uint64, it Item[M]) {
 // settleWith waits for everything that a node refuses of what it was sent.
 func (r *Route[M]) settleWith(owner gossip.NodeID) {
 	r.markers++
-	r.settle = settling{owner: owner, number: r.markers, before: r.before}
+	needBacklog(r).settle = settling{owner: owner, number: r.markers, before: r.before}
 	r.ReleaseCallers()
-	r.due.actions |= doSettle
+	require(r, doSettle)
 }
 
 // MarkerAcked takes the acknowledgement of a marker that the route sent to the node from.
 // Acknowledgements of a coordinator's markers, which have a term, are not the route's.
 func (r *Route[M]) MarkerAcked(from gossip.NodeID, number uint64) {
-	if r.settle.owner == from && r.settle.number == number {
+	if r.backlog.settlesWith(from) && r.backlog.settle.number == number {
 		r.settled()
 	}
 }
@@ -56,13 +57,16 @@ func (r *Route[M]) settled() {
 
 // sortBack decides about the refused messages: the head of the buffer, or Lost.
 func (r *Route[M]) sortBack() {
-	r.settle = settling{}
-	r.due.clearDue(doSettle)
-	again, lost := sortReturned(r.back, r.window.Sent())
-	r.back = nil
+	if r.backlog == nil {
+		return
+	}
+	r.backlog.settle = settling{}
+	r.backlog.due.clearDue(doSettle)
+	again, lost := sortReturned(r.backlog.back, r.window.Sent())
+	r.backlog.back = nil
 	for i := range lost {
 		if !lost[i].Placeholder {
-			r.due.giveUp(&lost[i])
+			r.backlog.due.giveUp(&lost[i])
 		}
 	}
 	again = slices.DeleteFunc(slices.Clone(again), func(it Item[M]) bool { return it.Placeholder })
@@ -70,10 +74,10 @@ func (r *Route[M]) sortBack() {
 		return
 	}
 	for i := range again {
-		r.bytes += again[i].Bytes
+		r.backlog.bytes += again[i].Bytes
 	}
 	// These had room once; the limits apply to new messages.
-	r.buf = append(again, r.buf...)
+	r.backlog.buf = append(again, r.backlog.buf...)
 }
 
 // sortReturned splits refused messages into those that may return to the head of the buffer

@@ -25,31 +25,23 @@ type Route[M any] struct {
 	local bool
 	// blocked: the window is used up, and the home has a report of it.
 	blocked bool
-	home    gossip.NodeID
-	token   protocol.Token
-	settle  settling
-	// window counts the messages that left for the shard, and bounds them.
-	window flow.Window
-	buf    []Item[M]
-	// bytes is the sum of the items in buf.
-	bytes int
-	held  callers[M]
-	due   agenda[M]
-
 	// published: the messages of callers follow, if flow is under way.
 	published bool
-	// leaving is the caller whose message the last Action sends.
-	leaving *Waiter[M]
+	// turn is the class of callers served next, of ordinary messages and those of handlers.
+	turn flow.Class
+	home gossip.NodeID
+	// token is that of the allocation to home.
+	token protocol.Token
+	// window counts the messages that left for the shard, and bounds them.
+	window flow.Window
+	// backlog is what waits, and what is due; nil at rest.
+	backlog *backlog[M]
+
 	// before is the number of the last message that left before the way to home began, which
 	// lasts until the route turns to another home.
 	before uint64
 	// markers numbers the route's own markers.
 	markers uint64
-	// back holds refused items, in the order of numbers.
-	back []Item[M]
-	// marker is the coordinator's, for the connection to owner.
-	marker protocol.Token
-	owner  gossip.NodeID
 }
 
 // settling is the wait for the acknowledgement of a route's own marker.
@@ -69,12 +61,11 @@ func (r *Route[M]) Offer(it *Item[M]) (a Action[M]) {
 	switch {
 	case !r.reachable():
 		a.Kind = Buffer
-	case len(r.buf) == 0 && r.local && !r.awaiting:
+	case r.backlog.length() == 0 && r.local && !r.awaiting:
 		a.Kind, a.To, a.Token = Publish, r.home, r.token
-	case !(len(r.buf) == 0 && r.local) &&
-		(r.held.queues[it.Class].first != nil || !r.window.MayLeave(it.Class) || r.held.gateOf(it) != nil):
+	case !(r.backlog.length() == 0 && r.local) && (!r.window.MayLeave(it.Class) || r.backlog.holdsBack(it)):
 		a.Kind, a.To = Wait, r.home
-	case len(r.buf) > 0 || r.awaiting:
+	case r.backlog.length() > 0 || r.awaiting:
 		a.Kind = Buffer
 	default:
 		return r.departure(it, Offered)
@@ -89,7 +80,7 @@ func (r *Route[M]) OfferNow(it *Item[M]) (a Action[M]) {
 	case !r.free():
 		r.Want()
 		a.Kind = NoHome
-	case r.held.gates[it.ID] != nil:
+	case r.backlog.hasGate(it.ID):
 		a.Kind = Stopped
 	case !r.window.MayLeave(it.Class):
 		r.holdUp()
@@ -112,15 +103,16 @@ func (r *Route[M]) departure(it *Item[M], from Source) Action[M] {
 
 // reachable reports whether messages may leave in principle: the route has a home, a
 // connection to it, and waits for no refusals.
-func (r *Route[M]) reachable() bool { return r.open && !r.suspended && !r.settle.waiting() }
+func (r *Route[M]) reachable() bool { return r.open && !r.suspended && !r.backlog.isSettling() }
 
 // free reports whether a message may leave now, before no other.
-func (r *Route[M]) free() bool { return r.reachable() && len(r.buf) == 0 && !r.awaiting }
+func (r *Route[M]) free() bool { return r.reachable() && r.backlog.length() == 0 && !r.awaiting }
 
 // Keep appends a message to the buffer. The caller bounds the buffers of all routes.
 func (r *Route[M]) Keep(it *Item[M]) {
-	r.bytes += it.Bytes
-	r.buf = append(r.buf, *it)
+	b := needBacklog(r)
+	b.bytes += it.Bytes
+	b.buf = append(b.buf, *it)
 	r.Want()
 }
 
@@ -128,13 +120,13 @@ func (r *Route[M]) Keep(it *Item[M]) {
 func (r *Route[M]) Want() {
 	if !r.open && !r.asked {
 		r.asked = true
-		r.due.actions |= doNeedHome
+		require(r, doNeedHome)
 	}
 }
 
 // Reask makes Next return NeedHome if messages wait and the route has no home.
 func (r *Route[M]) Reask() {
-	if len(r.buf) > 0 {
+	if r.backlog.length() > 0 {
 		r.Want()
 	}
 }
@@ -143,24 +135,29 @@ func (r *Route[M]) Reask() {
 func (r *Route[M]) holdUp() {
 	if !r.blocked {
 		r.blocked = true
-		r.due.actions |= doReport
+		require(r, doReport)
 	}
 }
 
 // Await queues a caller whose Item has just been offered, with the result Wait. A Wake action
 // ends the wait.
 func (r *Route[M]) Await(w *Waiter[M]) {
-	if gate := r.held.gateOf(&w.Item); gate != nil {
+	held := &needBacklog(r).held
+	if gate := held.gateOf(&w.Item); gate != nil {
 		gate.pushWaiter(w)
 		return
 	}
-	r.held.queues[w.Item.Class].pushWaiter(w)
+	held.queues[w.Item.Class].pushWaiter(w)
 	r.holdUp()
 }
 
 // ReleaseCallers makes all callers that wait offer their messages again, and discards the
 // gates. A route that closes, turns, or loses its connection does so, too.
-func (r *Route[M]) ReleaseCallers() { r.held.releaseAll(&r.due) }
+func (r *Route[M]) ReleaseCallers() {
+	if b := r.backlog; b != nil {
+		b.held.releaseAll(&b.due)
+	}
+}
 
 // suspend stops messages until PeerUp, Look or Open.
 func (r *Route[M]) suspend() {
@@ -171,26 +168,29 @@ func (r *Route[M]) suspend() {
 // startFlow lets the messages that wait leave, as far as there is room: first the buffer, then
 // those of callers.
 func (r *Route[M]) startFlow() {
-	r.due.actions |= doFlow
+	require(r, doFlow)
 	r.published = false
 }
 
 // Filter removes the buffered messages for which over returns true, and reports whether there
 // were any.
 func (r *Route[M]) Filter(over func(*Item[M]) bool) (removed bool) {
-	kept := r.buf[:0]
-	for i := range r.buf {
-		if over(&r.buf[i]) {
-			r.bytes -= r.buf[i].Bytes
+	if r.backlog == nil {
+		return false
+	}
+	kept := r.backlog.buf[:0]
+	for i := range r.backlog.buf {
+		if over(&r.backlog.buf[i]) {
+			r.backlog.bytes -= r.backlog.buf[i].Bytes
 			continue
 		}
-		kept = append(kept, r.buf[i])
+		kept = append(kept, r.backlog.buf[i])
 	}
-	removed = len(kept) < len(r.buf)
-	clear(r.buf[len(kept):])
-	r.buf = kept
-	if assert.Enabled && len(kept) == 0 && r.bytes != 0 {
-		assert.Broken("S10", "%d bytes of messages are counted in an empty buffer", r.bytes)
+	removed = len(kept) < len(r.backlog.buf)
+	clear(r.backlog.buf[len(kept):])
+	r.backlog.buf = kept
+	if assert.Enabled && len(kept) == 0 && r.backlog.bytes != 0 {
+		assert.Broken("S10", "%d bytes of messages are counted in an empty buffer", r.backlog.bytes)
 	}
 	return removed
 }
@@ -200,7 +200,12 @@ func (r *Route[M]) Home() (gossip.NodeID, protocol.Token) { return r.home, r.tok
 
 // Held returns how many messages the buffer holds, their bytes, and how many entities the home
 // has stopped senders for.
-func (r *Route[M]) Held() (messages, bytes, gates int) { return len(r.buf), r.bytes, len(r.held.gates) }
+func (r *Route[M]) Held() (messages, bytes, gates int) {
+	if b := r.backlog; b != nil {
+		return len(b.buf), b.bytes, len(b.held.gates)
+	}
+	return 0, 0, 0
+}
 
 // Report returns how far this node has sent.
 func (r *Route[M]) Report() flow.Report { return r.window.Report() }

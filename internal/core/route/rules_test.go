@@ -339,8 +339,8 @@ func TestResetForgetsTheHome(t *testing.T) {
 	r.Refused(2, 1, *message(1))
 	actions(r, Sent)
 	playSteps(t, "refused", r, []step{{(*Route[note]).Reset, "hide", "unknown"}})
-	if home, token := r.Home(); home != 0 || token != (protocol.Token{}) || r.local || r.asked || r.blocked || len(r.buf) != 1 {
-		t.Errorf("home %d, token %v, %d messages", home, token, len(r.buf))
+	if home, token := r.Home(); home != 0 || token != (protocol.Token{}) || r.local || r.asked || r.blocked || len(r.backlog.buf) != 1 {
+		t.Errorf("home %d, token %v, %d messages", home, token, len(r.backlog.buf))
 	}
 	blocked, _ := blockedBy(1)
 	blocked.Reset()
@@ -366,11 +366,11 @@ func TestPlaceholdersKeepTheirPlace(t *testing.T) {
 		return r
 	}
 	r := refused(false, true)
-	if n, bytes, _ := r.Held(); n != 1 || bytes != 1 || !r.buf[0].Returned || r.buf[0].Msg.n != 1 {
+	if n, bytes, _ := r.Held(); n != 1 || bytes != 1 || !r.backlog.buf[0].Returned || r.backlog.buf[0].Msg.n != 1 {
 		t.Errorf("%d messages of %d bytes", n, bytes)
 	}
-	if r = refused(true, true); len(r.buf) != 0 || actions(r, Sent) != "" {
-		t.Errorf("%d messages", len(r.buf))
+	if r = refused(true, true); len(r.backlog.buf) != 0 || actions(r, Sent) != "" {
+		t.Errorf("%d messages", len(r.backlog.buf))
 	}
 	for _, placeholder := range []bool{false, true} {
 		r := opened(2, false)
@@ -451,7 +451,7 @@ func TestOfferNowAsks(t *testing.T) {
 	if got := actions(r, Sent); a.Kind != Wait || a.To != 2 || got != "report to 2 under 1.1, first" {
 		t.Errorf("%s to %d, then %q", kindNames[a.Kind], a.To, got)
 	}
-	r.due.actions |= doReport | doRepeat
+	r.backlog.due.actions |= doReport | doRepeat
 	if got := actions(r, Sent); got != "report to 2 under 1.1, first" {
 		t.Errorf("a report and its repetition: %q", got)
 	}
@@ -468,34 +468,34 @@ func TestGatesHoldClasses(t *testing.T) {
 	r, first := blockedBy(9)
 	other, handler := at(r, "b", flow.Ordinary), at(r, "a", flow.Handler)
 	r.Stop(2, tokenOf(1), "a", flow.Handler)
-	gate := r.held.gates["a"]
-	if first.in != &gate.held[flow.Ordinary] || other.in != &r.held.queues[flow.Ordinary] || handler.in != &r.held.queues[flow.Handler] {
+	gate := r.backlog.held.gates["a"]
+	if first.in != &gate.held[flow.Ordinary] || other.in != &r.backlog.held.queues[flow.Ordinary] || handler.in != &r.backlog.held.queues[flow.Handler] {
 		t.Error("a stop for ordinary messages holds others, or not these")
 	}
 	r.Stop(2, tokenOf(1), "a", flow.Control)
 	if handler.in != &gate.held[flow.Handler] || first.in != &gate.held[flow.Ordinary] {
 		t.Error("a stop for messages of handlers does not hold these, or no longer ordinary ones")
 	}
-	r.due.actions = 0
+	r.backlog.due.actions = 0
 	r.Stop(2, tokenOf(1), "a", flow.Control)
 	if r.Due() {
 		t.Error("a repeated stop makes actions due")
 	}
 	r.Stop(2, tokenOf(1), "a", flow.Handler)
-	if handler.in != &r.held.queues[flow.Handler] || !handler.admitted || first.in != &gate.held[flow.Ordinary] || !r.Due() {
+	if handler.in != &r.backlog.held.queues[flow.Handler] || !handler.admitted || first.in != &gate.held[flow.Ordinary] || !r.Due() {
 		t.Error("a gate that opens for handlers")
 	}
-	r.due.actions = 0
+	r.backlog.due.actions = 0
 	r.Stop(2, tokenOf(1), "a", flow.Control)
-	if handler.in != &r.held.queues[flow.Handler] {
+	if handler.in != &r.backlog.held.queues[flow.Handler] {
 		t.Error("a caller that a gate has admitted is held again")
 	}
 	r.Stop(2, tokenOf(1), "a", flow.Open)
-	if q := &r.held.queues[flow.Ordinary]; q.first != other || q.last != first || len(r.held.gates) != 0 {
+	if q := &r.backlog.held.queues[flow.Ordinary]; q.first != other || q.last != first || len(r.backlog.held.gates) != 0 {
 		t.Error("callers of a gate that opens do not join the end of the queue")
 	}
 	r.Stop(2, tokenOf(1), "a", flow.Open)
-	if got := r.due.freed; !slices.Equal(got, []string{"a"}) {
+	if got := r.backlog.due.freed; !slices.Equal(got, []string{"a"}) {
 		t.Errorf("freed %q", got)
 	}
 }
@@ -511,7 +511,7 @@ func TestGatesAreBounded(t *testing.T) {
 	r.Stop(2, tokenOf(1), "b", flow.Open)
 	r.Stop(2, tokenOf(1), "b", flow.Handler)
 	held := 0
-	for w := r.held.gates["b"].held[flow.Ordinary].first; w != nil; w = w.next {
+	for w := r.backlog.held.gates["b"].held[flow.Ordinary].first; w != nil; w = w.next {
 		held++
 	}
 	if held != 5 {
