@@ -26,16 +26,25 @@ func (r *Router) carryOut(inc *Incarnation, rt *shardRoute) {
 // countHeld brings the router's gauges up to the state of a route; called with the mutex.
 func (r *Router) countHeld(rt *shardRoute) {
 	messages, bytes, gates := rt.core.Held()
-	before := rt.counted
-	rt.counted = held{messages, bytes, gates}
-	if rt.counted == before {
+	now, before := held{messages, bytes, gates}, held{}
+	if rt.counted != nil {
+		before = rt.counted.held
+	}
+	if now == before {
 		return
 	}
+	if rt.counted == nil {
+		rt.counted = &heldSince{}
+	}
+	rt.counted.held = now
 	r.heldMessages.Add(int64(messages - before.messages))
 	r.heldBytes.Add(int64(bytes - before.bytes))
 	r.counters.Gates.Add(gates - before.gates)
 	if before.messages == 0 {
-		rt.since = time.Now()
+		rt.counted.since = time.Now()
+	}
+	if now == (held{}) {
+		rt.counted = nil
 	}
 	if messages < before.messages {
 		r.room.Broadcast()

@@ -29,8 +29,7 @@ func (r *Router) Close() {
 	if r.now.Load() == nil {
 		r.giveUpBuffers()
 	}
-	for i := range r.routes {
-		rt := &r.routes[i]
+	for rt := range r.routes.usedRoutes() {
 		rt.mu.Lock()
 		rt.core.ReleaseCallers()
 		r.carryOut(nil, rt)
@@ -51,42 +50,44 @@ func (r *Router) onRoute(inc *Incarnation, rt *shardRoute, event func(*route.Rou
 	r.carryOut(inc, rt)
 }
 
-// onRoutes passes an event to each route, and performs the actions that it makes due.
+// onRoutes passes an event to each route that is in use, and performs the actions that it makes
+// due.
 func (r *Router) onRoutes(inc *Incarnation, event func(*route.Route[Message])) {
-	for i := range r.routes {
-		r.onRoute(inc, &r.routes[i], event)
+	for rt := range r.routes.usedRoutes() {
+		r.onRoute(inc, rt, event)
 	}
 }
 
 // CloseRoute closes a route. If there is an owner, a marker with the token is sent to it behind
 // all earlier messages.
 func (r *Router) CloseRoute(inc *Incarnation, shard strategy.ShardID, owner gossip.NodeID, token protocol.Token) {
-	r.onRoute(inc, &r.routes[shard], func(c *route.Route[Message]) { c.Close(owner, token) })
+	r.onRoute(inc, r.routes.routeTo(shard), func(c *route.Route[Message]) { c.Close(owner, token) })
 }
 
 // ResendMarker sends the marker of a closed route again.
 func (r *Router) ResendMarker(inc *Incarnation, shard strategy.ShardID, owner gossip.NodeID, token protocol.Token) {
-	r.onRoute(inc, &r.routes[shard], func(c *route.Route[Message]) { c.Mark(owner, token) })
+	r.onRoute(inc, r.routes.routeTo(shard), func(c *route.Route[Message]) { c.Mark(owner, token) })
 }
 
 // OpenRoute opens a route, or turns it to another home, and lets the buffer leave.
 func (r *Router) OpenRoute(inc *Incarnation, shard strategy.ShardID, home gossip.NodeID, token protocol.Token) {
-	rt := &r.routes[shard]
+	rt := r.routes.routeTo(shard)
 	r.onRoute(inc, rt, func(c *route.Route[Message]) {
-		if c.Open(home, token, home == inc.Self) && inc.HomeResolved != nil {
-			inc.HomeResolved(time.Since(rt.since))
+		took, waits := rt.waited()
+		if c.Open(home, token, home == inc.Self) && waits && inc.HomeResolved != nil {
+			inc.HomeResolved(took)
 		}
 	})
 }
 
 // WantHome makes the type's driver ask for the home of a shard unless the route has one.
 func (r *Router) WantHome(inc *Incarnation, shard strategy.ShardID) {
-	r.onRoute(inc, &r.routes[shard], (*route.Route[Message]).Want)
+	r.onRoute(inc, r.routes.routeTo(shard), (*route.Route[Message]).Want)
 }
 
 // OnRefused handles a request that this node had sent to the wrong home.
 func (r *Router) OnRefused(inc *Incarnation, from gossip.NodeID, q *frames.Request, frame []byte) {
-	r.onRoute(inc, &r.routes[q.Shard], func(c *route.Route[Message]) {
+	r.onRoute(inc, r.routes.routeTo(q.Shard), func(c *route.Route[Message]) {
 		expected := c.Expects(from, q.Token, q.Number)
 		switch {
 		case q.Reliable != nil:
@@ -129,7 +130,7 @@ func (r *Router) OnMarkerAcked(inc *Incarnation, from gossip.NodeID, m frames.Ma
 		inc.Acked(from, m.Shard, m.Token)
 		return
 	}
-	r.onRoute(inc, &r.routes[m.Shard], func(c *route.Route[Message]) { c.MarkerAcked(from, m.Token.Seq) })
+	r.onRoute(inc, r.routes.routeTo(m.Shard), func(c *route.Route[Message]) { c.MarkerAcked(from, m.Token.Seq) })
 }
 
 // OnPeerLost suspends the routes to a node whose connection broke, and notifies the producers.

@@ -7,7 +7,7 @@ import (
 
 // onGrant handles one grant of a home.
 func (r *Router) onGrant(inc *Incarnation, from gossip.NodeID, g *frames.Grant) {
-	rt := &r.routes[g.Shard]
+	rt := r.routes.routeTo(g.Shard)
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.core.Grant(from, g.Token, g.Grant)
@@ -16,7 +16,7 @@ func (r *Router) onGrant(inc *Incarnation, from gossip.NodeID, g *frames.Grant) 
 
 // OnStop handles the gate that a home sets for an entity.
 func (r *Router) OnStop(inc *Incarnation, from gossip.NodeID, s *frames.StopNotice) {
-	rt := &r.routes[s.Shard]
+	rt := r.routes.routeTo(s.Shard)
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.core.Stop(from, s.Token, string(s.ID), s.Gate)
@@ -62,7 +62,7 @@ func grantSender(r *Router, inc *Incarnation) func(to gossip.NodeID, grants []by
 
 // OnShrink lowers the window of a shard at the request of its home.
 func (r *Router) OnShrink(inc *Incarnation, from gossip.NodeID, m frames.Marker, asked uint64) {
-	rt := &r.routes[m.Shard]
+	rt := r.routes.routeTo(m.Shard)
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	report, ok := rt.core.Shrink(from, m.Token, asked)

@@ -15,14 +15,27 @@ type shardRoute struct {
 	mu    sync.Mutex
 	shard strategy.ShardID
 	core  route.Route[Message]
-	// counted is how much of the core's state the router's gauges contain.
-	counted held
-	// since is when the oldest message in the buffer came.
-	since time.Time
+	// counted is how much of the core's state the router's gauges contain, nil for nothing.
+	counted *heldSince
 }
 
 // held counts what a route holds.
 type held struct{ messages, bytes, gates int }
+
+// heldSince is what a route holds, and when the oldest message in the buffer came.
+type heldSince struct {
+	held
+	since time.Time
+}
+
+// waited returns how long the oldest message has been in the buffer, false if it was empty after
+// the last event. It is called with the mutex.
+func (rt *shardRoute) waited() (time.Duration, bool) {
+	if rt.counted == nil || rt.counted.messages == 0 {
+		return 0, false
+	}
+	return time.Since(rt.counted.since), true
+}
 
 // Message is an encoded request, with what the router needs to send it.
 type Message struct {

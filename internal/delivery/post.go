@@ -18,7 +18,7 @@ import (
 // which then keeps the frame. It waits for room until ctx ends. ErrRunsHere means that the
 // shard runs here by now, ErrCallOver that the ask is over.
 func (r *Router) Post(ctx context.Context, shard strategy.ShardID, it *Item) (kept bool, err error) {
-	rt := &r.routes[shard]
+	rt := r.routes.routeTo(shard)
 	inc := r.now.Load()
 	kept, home, err := r.tryOnce(inc, rt, it)
 	if isPassing(err) {

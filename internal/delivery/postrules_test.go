@@ -110,7 +110,7 @@ func TestBuffersAreBounded(t *testing.T) {
 	} {
 		r := (&hostHere{}).router()
 		r.bounds = bounds
-		rt := &r.routes[0]
+		rt := r.routes.routeTo(0)
 		for i := range c.here {
 			it := tellItem(0)
 			if i == 0 {
@@ -134,13 +134,14 @@ func TestTheGaugesFollowARoute(t *testing.T) {
 		r, inc, _ := wired(&hostHere{})
 		r.heldMessages.Store(10)
 		r.heldBytes.Store(1000)
-		rt := &r.routes[0]
+		rt := r.routes.routeTo(0)
 		began := time.Now()
 		check := func(what string, messages, bytes, gates int, woken bool, room <-chan struct{}) {
 			t.Helper()
 			m, b := r.Held()
-			if m != 10+messages || b != 1000+bytes || r.counters.Gates.Load() != gates || messages > 0 && !rt.since.Equal(began) {
-				t.Errorf("%s: %d messages, %d bytes, %d gates, since %v", what, m-10, b-1000, r.counters.Gates.Load(), rt.since.Sub(began))
+			took, waits := rt.waited()
+			if m != 10+messages || b != 1000+bytes || r.counters.Gates.Load() != gates || waits != (messages > 0) || waits && took != time.Since(began) {
+				t.Errorf("%s: %d messages, %d bytes, %d gates, waited for %v", what, m-10, b-1000, r.counters.Gates.Load(), took)
 			}
 			select {
 			case <-room:
@@ -337,4 +338,33 @@ func stampOf(t *testing.T, frame []byte) reliable.Stamp {
 		t.Fatal(err)
 	}
 	return stamp
+}
+
+// TestTheWaitOfAShardForItsHomeIsReported checks that the report has the time since the first message
+// came into the buffer, and that there is none about messages which a home refused: these have left
+// once, so when they came is not known.
+func TestTheWaitOfAShardForItsHomeIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, inc, w := wired(&hostHere{})
+		var took []time.Duration
+		inc.HomeResolved = func(d time.Duration) { took = append(took, d) }
+		if kept, err := r.Post(t.Context(), 0, tellItem(7)); !kept || err != nil {
+			t.Fatalf("without a home: kept %v, %v", kept, err)
+		}
+		<-time.After(time.Second)
+		r.OpenRoute(inc, 0, 2, firstToken)
+		if len(took) != 1 || took[0] != time.Second {
+			t.Fatalf("reported are %v, want one wait of a second", took)
+		}
+		frame := w.ofKind(frames.KindTell)[0]
+		q, err := frames.ParseRequest(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.OnRefused(inc, 2, &q, frame)
+		r.OpenRoute(inc, 0, 3, protocol.Token{Term: 1, Seq: 2})
+		if sent := w.ofKind(frames.KindTell); len(took) != 1 || len(sent) != 2 || w.to[len(w.to)-1] != 3 {
+			t.Errorf("reported are %v; %d requests were sent, the last one to %v", took, len(sent), w.to)
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 // leave immediately. It is never put into a buffer, where it could outlive the memory of its
 // home: the window is its buffer.
 func (r *Router) sendReliable(t *reliable.Transmit) (at gossip.NodeID, err error) {
-	rt := &r.routes[t.Shard]
+	rt := r.routes.routeTo(t.Shard)
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	inc := r.now.Load()

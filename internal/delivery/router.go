@@ -23,7 +23,7 @@ type Router struct {
 	typeName   string
 	shardCount uint32
 	bounds     Bounds
-	routes     []shardRoute
+	routes     routeTable
 	counters   *Counters
 	// local delivers to the shards that run here.
 	local Local
@@ -108,14 +108,10 @@ type Bounds struct {
 }
 
 func NewRouter(cfg RouterConfig) *Router {
-	r := &Router{
+	return &Router{
 		typeName: cfg.Type, shardCount: cfg.Shards, bounds: cfg.Bounds, counters: cfg.Counters, local: cfg.Local, errorOf: cfg.ErrorOf,
-		routes: make([]shardRoute, cfg.Shards), ended: make(chan struct{}),
+		routes: newRouteTable(cfg.Shards), ended: make(chan struct{}),
 	}
-	for i := range r.routes {
-		r.routes[i].shard = strategy.ShardID(i)
-	}
-	return r
 }
 
 // Serving returns the incarnation that serves the type, nil if none does.
@@ -140,7 +136,10 @@ type RouteStatus struct {
 
 // Status returns the present state of the route to a shard.
 func (r *Router) Status(shard strategy.ShardID) (s RouteStatus) {
-	rt := &r.routes[shard]
+	rt := r.routes.usedRoute(shard)
+	if rt == nil {
+		rt = &shardRoute{}
+	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	s.Home, s.Token = rt.core.Home()

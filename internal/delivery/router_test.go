@@ -71,7 +71,7 @@ func newWorld(t *rapid.T) *world {
 		},
 	}
 	w.r.now.Store(w.inc)
-	w.rt = &w.r.routes[0]
+	w.rt = w.r.routes.routeTo(0)
 	return w
 }
 

@@ -76,7 +76,7 @@ func TestAnOfferedPublicationIsMade(t *testing.T) {
 		local := &hostHere{hosts: hosts}
 		r := local.router()
 		inc := &Incarnation{Self: self, Ctx: context.Background(), Work: &sync.WaitGroup{}, Need: func(strategy.ShardID) {}}
-		err := r.performOffered(inc, &r.routes[0], &route.Action[Message]{Kind: route.Publish, To: self})
+		err := r.performOffered(inc, r.routes.routeTo(0), &route.Action[Message]{Kind: route.Publish, To: self})
 		if local.published != 1 || (err == nil) != hosts {
 			t.Errorf("runs here %v: published %d times, %v", hosts, local.published, err)
 		}
@@ -95,9 +95,9 @@ func TestGrantsForThisNodeStayHere(t *testing.T) {
 	// A sender that was blocked has a larger window. When it is idle, its home asks for the growth,
 	// and the sender, which is this node, answers.
 	s := inc.Accounts.Sender(self)
-	s.Reconcile(0, token, r.routes[0].core.Report())
+	s.Reconcile(0, token, r.routes.routeTo(0).core.Report())
 	s.Transmit()
-	if limit := r.routes[0].core.Report().Limit; limit != 2*flow.FirstMessages {
+	if limit := r.routes.routeTo(0).core.Report().Limit; limit != 2*flow.FirstMessages {
 		t.Errorf("the grant raises the limit to %d, want %d", limit, 2*flow.FirstMessages)
 	}
 	asks := 0
@@ -110,7 +110,7 @@ func TestGrantsForThisNodeStayHere(t *testing.T) {
 	if asks != 1 {
 		t.Errorf("the home asks %d times, want once", asks)
 	}
-	if limit := r.routes[0].core.Report().Limit; limit != flow.FirstMessages {
+	if limit := r.routes.routeTo(0).core.Report().Limit; limit != flow.FirstMessages {
 		t.Errorf("the limit is %d after that, want %d", limit, flow.FirstMessages)
 	}
 }
@@ -136,7 +136,7 @@ func TestAReportOfThisNodeWakesTheAccounts(t *testing.T) {
 	r := (&hostHere{}).router()
 	inc := &Incarnation{Self: self, Ctx: t.Context(), Work: &sync.WaitGroup{}}
 	inc.Accounts = newAccounts("t", 1, self, NewBudgets(), func(gossip.NodeID, []byte) {})
-	inc.sendReport("t", &r.routes[0], &route.Action[Message]{Kind: route.Report, To: self, Token: protocol.Token{Term: 1, Seq: 1}})
+	inc.sendReport("t", r.routes.routeTo(0), &route.Action[Message]{Kind: route.Report, To: self, Token: protocol.Token{Term: 1, Seq: 1}})
 	select {
 	case <-inc.Accounts.wake:
 	default:
