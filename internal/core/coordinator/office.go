@@ -41,7 +41,20 @@ func (c *Core) onStanding(ev Standing) {
 		return
 	}
 	c.election.AddDeclines(ev.Declined...)
-	c.settleOffice()
+	was := c.term
+	if c.settleOffice(); was == 0 && c.term == 0 {
+		c.remindElected()
+	}
+}
+
+// remindElected repeats the decline of this node to the node that takes office if all candidates
+// have declined. That node may wait for this one, and the decline of stepBack may be lost. A node
+// that is not in office asks again and again, so the decline is repeated as often.
+func (c *Core) remindElected() {
+	elected := c.election.Candidate()
+	if _, declined := c.election.DeclineOf(elected); declined && elected != c.cfg.Self {
+		c.sayDeclined(elected)
+	}
 }
 
 // settleOffice takes or leaves office according to the election. In another generation

@@ -217,6 +217,24 @@ func TestWhoStepsBackSaysSo(t *testing.T) {
 	b.receive(2, &protocol.BeginAck{Head: b.head()}).none(count[*protocol.Declined])
 }
 
+// TestADeclineIsRepeatedToTheElected checks that a node out of office repeats its decline to the node
+// that takes office once all candidates have declined: the message of the one that stepped back may be
+// lost (seed 4216255).
+func TestADeclineIsRepeatedToTheElected(t *testing.T) {
+	b := newBench(t, Config{Shards: 4, Reluctant: true}, 8, 2, 1)
+	for range 2 {
+		missing := protocol.Decliner{Node: 8, Missing: true}
+		b.step(Standing{View: b.epoch, Declined: []protocol.Decliner{missing}}).none(count[*protocol.Declined])
+		b.step(Standing{View: b.epoch, Declined: []protocol.Decliner{missing, {Node: 2}}})
+		if d := one[*protocol.Declined](b); d.View != b.epoch || d.Missing || find[Send](b)[0].To != 2 {
+			t.Errorf("declines with %+v", d)
+		}
+		b.step(Standing{View: b.epoch, Declined: []protocol.Decliner{{Node: 2}}})
+		one[*protocol.Declined](b)
+		b.view(8, 2, 1)
+	}
+}
+
 // Where all decline, those do not count that do not run the type.
 func TestWhoDoesNotRunTheTypeIsNotWaitedFor(t *testing.T) {
 	b := newBench(t, Config{Shards: 4, Reluctant: true}, 8, 9, 1, 2)

@@ -89,6 +89,11 @@ func (l *link) tookOffice(n gossip.NodeID) {
 // has declined. A node that is not a candidate declines in the same way.
 func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 	_, declined := l.election.DeclineOf(from)
+	if from == l.node && from != l.candidate && m.View == l.epoch() {
+		// The coordinator has left office before it is its turn to be asked in this view. It is
+		// asked again then.
+		l.registered = false
+	}
 	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || declined {
 		return
 	}

@@ -175,6 +175,24 @@ func TestSeniorsAreAskedInTurn(t *testing.T) {
 	}
 }
 
+// TestACoordinatorThatDeclinesBeforeItsTurnIsAskedAgain checks that a coordinator which leaves office
+// while a candidate before it is asked is asked again when it is its turn (seed 4216255).
+func TestACoordinatorThatDeclinesBeforeItsTurnIsAskedAgain(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.view(boss, fourth, self, other).declines(boss).acks(fourth)
+	b.view(boss, fourth, self, other).acks(fourth)
+	if b.declines(fourth); b.c.Coordinator() != fourth || b.c.Registered() {
+		t.Fatalf("coordinator %v, registered %v", b.c.Coordinator(), b.c.Registered())
+	}
+	b.declines(boss)
+	if b.atDeadline(); b.sendsTo(fourth) != 1 {
+		t.Errorf("does %s", b.show())
+	}
+	if b.declines(fourth); b.c.Coordinator() != self {
+		t.Errorf("coordinator %v", b.c.Coordinator())
+	}
+}
+
 // The next candidate is given time to answer, like the first.
 func TestTheNextCandidateHasTimeToAnswer(t *testing.T) {
 	b := newBench(t, &Floors{})
