@@ -85,7 +85,7 @@ func handFrame(replicators map[string]*replica.Replicator, from gossip.NodeID, f
 
 // store returns the store in which the coordinators of a role keep their records.
 func (s *stack) store(role string) placement.Store {
-	return placement.DataStore(s.gossip.Self().ID, s.recordData[role], s.data[role])
+	return placement.DataStore(s.gossip.Self().ID, s.recordData[role], s.data[role], s.records[role].Lost)
 }
 
 // DataHandler returns an HTTP handler that shows the distributed data of this node to

@@ -39,7 +39,7 @@ func TestRememberedEntitiesStandInTheDataOfTheirRole(t *testing.T) {
 	if _, err := r.Ask(ctx, "t20", "retire"); err != nil {
 		t.Fatal(err)
 	}
-	store := placement.DataStore(0, node.Data(""), node.Data("")).(placement.Rememberer)
+	store := placement.DataStore(0, node.Data(""), node.Data(""), nil).(placement.Rememberer)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -57,7 +57,7 @@ func (d *TypeDriver) readRecords(r coordinator.Read) {
 	result, higher := StoreResult(err)
 	d.inbox.Put(coordinator.ReadDone{
 		ID: r.ID, Result: result, Higher: higher,
-		Records: found.Shards, Regions: found.Regions, Proxies: found.Proxies,
+		Records: found.Shards, Regions: found.Regions, Proxies: found.Proxies, Lost: found.Lost,
 	})
 }
 

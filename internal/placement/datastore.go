@@ -17,14 +17,16 @@ import (
 // DataStore returns a Store in the distributed data of a role. The records of a type are
 // one LWWMap from shard to home, ordered by token, and two ORSets of nodes, so a write
 // costs as much as it changes. Remembered entities are in separate data, which may be
-// durable: its failures delay no shard's home.
-func DataStore(self gossip.NodeID, records, remembered *ddata.Data) Store {
-	return dataStore{self, records, remembered}
+// durable: its failures delay no shard's home. lost returns what the replicator of the records
+// knows of lost ones (Records.Lost).
+func DataStore(self gossip.NodeID, records, remembered *ddata.Data, lost func() gossip.Epoch) Store {
+	return dataStore{self, records, remembered, lost}
 }
 
 type dataStore struct {
 	self          gossip.NodeID
 	d, remembered *ddata.Data
+	lost          func() gossip.Epoch
 }
 
 // StorePrefix is the prefix of the keys that hold the coordinators' records. The records
@@ -106,6 +108,7 @@ func (s dataStore) Read(ctx context.Context, typ string, term gossip.Epoch) (Rec
 		return found, err
 	}
 	found.Proxies, err = s.nodes(ctx, proxiesKey(typ), fenceOption(typ, term))
+	found.Lost = s.lost()
 	return found, err
 }
 

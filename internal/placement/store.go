@@ -13,6 +13,9 @@ import (
 type Records struct {
 	Shards           []protocol.Record
 	Regions, Proxies []gossip.NodeID
+	// Lost is the newest view before which records may be gone from all members, 0 if there is
+	// none.
+	Lost gossip.Epoch
 }
 
 // Store keeps the records of one role's coordinators in replicated memory. DataStore makes

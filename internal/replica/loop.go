@@ -132,6 +132,9 @@ func (l *loop) receiveFrame(from gossip.NodeID, frame []byte) {
 
 func (l *loop) stepCore(ev replication.Event) {
 	l.core.Step(l.r.cfg.Clock.Now(), ev, &l.out)
+	if _, changed := ev.(replication.ViewChanged); changed {
+		l.r.lost.Store(uint64(l.core.Lost()))
+	}
 	if l.disk.to == nil {
 		l.carryOut()
 	}

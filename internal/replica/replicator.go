@@ -40,6 +40,7 @@ type Replicator struct {
 	turns turns
 
 	diskFailing atomic.Bool
+	lost        atomic.Uint64 // a gossip.Epoch
 
 	// running is held by the goroutine that steps the core; it guards loop (loop.go).
 	running sync.Mutex
@@ -99,6 +100,10 @@ func (c Config) withDefaults() Config {
 // DiskFailing reports whether durable keys cannot be stored now. Writes of them fail here
 // with ErrDurable; everything else works.
 func (r *Replicator) DiskFailing() bool { return r.diskFailing.Load() }
+
+// Lost returns the newest view, of those that the replicator has taken in, before which confirmed
+// values may be gone from all members, 0 if there is none (replication.Core.Lost).
+func (r *Replicator) Lost() gossip.Epoch { return gossip.Epoch(r.lost.Load()) }
 
 // Self returns the incarnation whose dots and counters the replicator writes.
 func (r *Replicator) Self() gossip.NodeID { return r.cfg.Self }

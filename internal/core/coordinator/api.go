@@ -117,6 +117,9 @@ type ReadDone struct {
 	Records []protocol.Record
 	// Regions and Proxies are the members of the two OR-sets.
 	Regions, Proxies []gossip.NodeID
+	// Lost is the newest view before which records may be gone from all members, 0 if there is
+	// none.
+	Lost gossip.Epoch
 }
 
 // Silent names the members that are unresponsive at present; no shard is moved

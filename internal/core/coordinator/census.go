@@ -50,6 +50,8 @@ type census struct {
 	pending []gossip.NodeID
 	// stored are the records as the read found them.
 	stored map[protocol.ShardID]protocol.Record
+	// lost is the newest view before which records may be gone from all members.
+	lost   gossip.Epoch
 	claims []claim
 	stops  []claim
 	held   []heldAt
@@ -123,7 +125,7 @@ func (cn *census) readDone(ev ReadDone) (higher gossip.Epoch, overtaken bool) {
 		cn.retry = cn.now.Add(cn.cfg.RetryWrite)
 		return 0, false
 	}
-	cn.read = true
+	cn.read, cn.lost = true, ev.Lost
 	cn.stored = make(map[protocol.ShardID]protocol.Record, len(ev.Records))
 	cn.traceEvent(TraceRead, 0, cn.termToken(), "")
 	for _, r := range ev.Records {

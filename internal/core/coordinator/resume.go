@@ -42,7 +42,7 @@ func (h *heldAt) wasFor(r protocol.Record) bool {
 //     allocation may have left no record: a takeover needs no majority (newestState).
 //   - The read includes all records that the predecessor wrote. It may not if a majority of
 //     the members to which it wrote has left without a report, the receiver of the state
-//     among them (passedOn).
+//     among them, or if the replicator says so, since many have left before (passedOn).
 func (cn *census) resumeMoves() {
 	cn.holdRecorded()
 	held := slices.DeleteFunc(cn.held, func(h heldAt) bool { return !cn.newestState(&h) || cn.passedOn(&h) })
@@ -101,11 +101,15 @@ func (cn *census) noteVoters(old *gossip.View) {
 // passedOn reports whether a state that its former home has kept may have been superseded
 // unseen. That is so if the home to which it was sent has left without a report, and
 // the members that left with it may include a majority of those to which the predecessor
-// wrote.
+// wrote, or the records since the shard had stopped may be gone from all members: the
+// predecessor may have written in views before the one of noteVoters.
 func (cn *census) passedOn(h *heldAt) bool {
 	left := func(n gossip.NodeID) bool { return cn.view.Member(n) == nil }
 	if h.node != h.From || !left(h.To) || !slices.Contains(cn.unheard, h.To) {
 		return false
+	}
+	if cn.lost > h.Term {
+		return true
 	}
 	gone := 0
 	for _, n := range cn.unheard {

@@ -243,6 +243,34 @@ func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 	}
 }
 
+// TestAnOldStateStaysDeadIfRecordsWereLostBefore checks that a state which its former home kept is
+// dropped if its new home has left without a report, and so many voters were lost together in a view
+// before that of the predecessor's end that records may be gone (TestOrderly, seed 4233891).
+func TestAnOldStateStaysDeadIfRecordsWereLostBefore(t *testing.T) {
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	for _, c := range []struct {
+		lost        gossip.Epoch
+		stays, kept bool
+	}{{0, false, true}, {tok.Term, false, true}, {tok.Term + 1, false, false}, {tok.Term + 1, true, true}} {
+		// One of three voters has left without a report: alone, that loses no record.
+		b := newBench(t, Config{Shards: 1}, 2, 3, 1).view(2, 3, 1).view(1, 3)
+		if c.stays {
+			b = newBench(t, Config{Shards: 1}, 2, 3, 1).view(1, 2, 3)
+		}
+		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Lost: c.lost, Records: []protocol.Record{{Home: 1, Token: tok, State: protocol.Allocated}}})
+		for _, n := range b.c.view.Members {
+			r := &protocol.CensusReport{Head: b.head(), Hosts: true}
+			if n.ID == 1 {
+				r.Held = []protocol.Held{{Token: tok, From: 1, To: 2, Term: tok.Term}}
+			}
+			b.receive(n.ID, r)
+		}
+		if r := one[Write](b).Records[0]; (r.From == 1) != c.kept {
+			t.Errorf("lost at %v, 2 stays: %v; written %+v", c.lost, c.stays, r)
+		}
+	}
+}
+
 // All leave at about the same time. The predecessor, 2, had taken shard 0 with its state,
 // and ended it, with nobody to take it; it and 3, to which alone that was written, have
 // left when the census ends. What 1 kept when it handed the shard to 2 is not the newest

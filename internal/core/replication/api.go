@@ -288,6 +288,10 @@ func (c *Core) Digest() uint64 { return c.store.root }
 // Term returns the highest term that the replica has seen of a fence's group.
 func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
 
+// Lost returns the newest view before which confirmed values may be gone from all members: a
+// majority of the voters of a former view that had not settled was absent from it. 0 if there is none.
+func (c *Core) Lost() gossip.Epoch { return c.members.lost }
+
 // Stats returns a snapshot.
 func (c *Core) Stats() figures.Replicator {
 	s := c.stats

@@ -259,6 +259,7 @@ func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	}
 	c.members.keepFormer(old, oldVoters)
 	c.members.enlist(v, c.stream.log.last())
+	c.members.noteLost()
 	c.sessions.dropGoneSources(now)
 	c.pruner.pruneRound, c.pruner.idleRounds = pruning{}, 0
 	c.store.suspectAll()

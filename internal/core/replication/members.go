@@ -61,8 +61,11 @@ type members struct {
 	// behind is set until it has caught up after it last kept a set, even if the set was
 	// dropped because the view settled without it.
 	behind bool
-	peers  []*peer // sorted by seniority
-	byID   map[gossip.NodeID]*peer
+	// lost is the newest view in which fewer than a majority of a kept set were present: no
+	// member may hold a value that was confirmed before.
+	lost  gossip.Epoch
+	peers []*peer // sorted by seniority
+	byID  map[gossip.NodeID]*peer
 }
 
 func (ms *members) isPresent(id gossip.NodeID) bool { return id == ms.cfg.Self || ms.byID[id] != nil }
@@ -105,6 +108,21 @@ func (ms *members) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 		ms.former = append([]kept{merged(ms.former[0], ms.former[1], ms.isPresent)}, ms.former[2:]...)
 	}
 	ms.behind = true
+}
+
+// noteLost notes whether members that were lost together may have taken confirmed values with them.
+func (ms *members) noteLost() {
+	for _, f := range ms.former {
+		absent := 0
+		for _, id := range f.members {
+			if !ms.isPresent(id) {
+				absent++
+			}
+		}
+		if absent >= majorityOf(len(f.members)) {
+			ms.lost = ms.epoch
+		}
+	}
 }
 
 // enlist makes the peers those of v, keeping the state of old ones. The streams to new

@@ -186,3 +186,35 @@ func TestManyViewsInARowDropNoKeptSet(t *testing.T) {
 		t.Error("never settled")
 	}
 }
+
+// TestLostTellsWhenConfirmedValuesMayBeGone checks that a view in which a majority of the voters of a
+// view before is absent, which had not settled, is noted: what they confirmed may have left with them.
+func TestLostTellsWhenConfirmedValuesMayBeGone(t *testing.T) {
+	for _, c := range []struct {
+		views [][]gossip.NodeID
+		lost  int // the number of the view, 0 for none
+	}{
+		{[][]gossip.NodeID{ids(1, 2, 3)}, 0},
+		{[][]gossip.NodeID{ids(1, 2)}, 1},
+		{[][]gossip.NodeID{ids(1, 2, 3), ids(1, 2)}, 2},
+		{[][]gossip.NodeID{ids(1, 2, 3, 4, 5, 6), ids(1, 2, 3, 6), ids(1, 6)}, 3},
+		{[][]gossip.NodeID{ids(1, 2), ids(1, 2, 6)}, 2},
+	} {
+		s := newSingle(t, 5, nil)
+		first := s.members.epoch
+		for i, members := range c.views {
+			v := &gossip.View{Cluster: 1, Epoch: first + gossip.Epoch(i) + 1}
+			for _, id := range members {
+				v.Members = append(v.Members, member(id, gossip.Up))
+			}
+			s.do(ViewChanged{View: v})
+		}
+		want := gossip.Epoch(0)
+		if c.lost > 0 {
+			want = first + gossip.Epoch(c.lost)
+		}
+		if got := s.Lost(); got != want {
+			t.Errorf("views %v: lost at %v, want %v", c.views, got, want)
+		}
+	}
+}

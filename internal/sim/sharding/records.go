@@ -117,7 +117,7 @@ func (s *records) readRecords(c coordinator.Read) {
 		done := coordinator.ReadDone{ID: c.ID}
 		done.Result, done.Higher = placement.StoreResult(a.Err)
 		if a.Err == nil {
-			done.Records = decodeRecords(a.Values[0])
+			done.Records, done.Lost = decodeRecords(a.Values[0]), s.store.Lost()
 			done.Regions, done.Proxies = decodeNodes(a.Values[1]), decodeNodes(a.Values[2])
 		}
 		s.answer(func() coordinator.Event { return done })
