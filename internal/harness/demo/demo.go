@@ -90,18 +90,42 @@ func (c *cluster) playStory(ctx context.Context, show *show) ([]kill, error) {
 	return kills, nil
 }
 
-// tellFailover says what the records show so far about a kill: how long its counters were
-// without an answer. It waits a moment for the last of them.
+// answersPatience bounds how long the demo waits after a kill until all counters answer again: on a
+// loaded machine that takes longer than the pause between two kills. answersPoll is the pause between
+// two looks.
+const (
+	answersPatience = 15 * time.Second
+	answersPoll     = 200 * time.Millisecond
+)
+
+// awaitAnswers reads the records after a kill until each counter of the killed processes has answered
+// again, or the patience ends.
+func (c *cluster) awaitAnswers(ctx context.Context, k kill) (history.Failover, error) {
+	for deadline := time.Now().Add(answersPatience); ; {
+		records, killed, err := c.records(k.names)
+		if err != nil {
+			return history.Failover{}, err
+		}
+		f := history.Failovers(records, killed, k.at, clock.Never)
+		if len(f.Times) >= f.Moved || time.Now().After(deadline) {
+			return f, nil
+		}
+		if err := harness.Pause(ctx, answersPoll); err != nil {
+			return f, err
+		}
+	}
+}
+
+// tellFailover says what the records show about a kill: how long its counters were without an answer.
 func (c *cluster) tellFailover(ctx context.Context, show *show, k kill) error {
 	show.expect("their counters start elsewhere")
 	if err := harness.Pause(ctx, c.cfg.tellAfter()); err != nil {
 		return err
 	}
-	records, killed, err := c.records(k.names)
+	f, err := c.awaitAnswers(ctx, k)
 	if err != nil {
 		return err
 	}
-	f := history.Failovers(records, killed, k.at, clock.Never)
 	who, their := "process "+k.names[0], "its"
 	if len(k.names) > 1 {
 		who, their = "processes "+strings.Join(k.names, ", "), "their"
