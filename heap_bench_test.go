@@ -73,7 +73,7 @@ func heapOfNodes(b *testing.B, shards int) float64 {
 		nodes, regions = append(nodes, n), append(regions, r)
 	}
 	for _, r := range regions {
-		askEveryShard(b, r, shards)
+		askEveryShard(b, r, shards, 64)
 	}
 	heap := liveHeap() - before
 	for _, n := range nodes {
@@ -83,9 +83,8 @@ func heapOfNodes(b *testing.B, shards int) float64 {
 	return heap
 }
 
-// askEveryShard asks an entity of each shard, some at a time.
-func askEveryShard(b *testing.B, r *sharding.Region[int, int], shards int) {
-	const callers = 64
+// askEveryShard asks an entity of each shard, as many at a time as there are callers.
+func askEveryShard(b *testing.B, r *sharding.Region[int, int], shards, callers int) {
 	var all sync.WaitGroup
 	for c := range callers {
 		all.Go(func() {
