@@ -561,14 +561,15 @@ func TestAFinderTakesTheFramesOfItsMarks(t *testing.T) {
 1 @ 0x9
 #	0x9	main.h+0x1	/src/main.go:9
 `
-	f := finder{wanted: map[string]bool{"w1": true}, found: map[string]string{}}
+	f := finder{wanted: map[string]bool{"w1": true, "w2": true}, found: map[string]string{}}
 	for _, half := range []string{profile[:30], profile[30:]} {
 		if n, err := f.Write([]byte(half)); n != len(half) || err != nil {
 			t.Fatal(n, err)
 		}
 	}
 	f.endParagraph()
-	if want := "main.f+0x1\n\t/src/main.go:7\n"; len(f.found) != 1 || f.found["w1"] != want {
-		t.Errorf("found %q, want %q", f.found, want)
+	first, second := "main.f+0x1\n\t/src/main.go:7\n", "main.g+0x1\n\t/src/main.go:8\n"
+	if len(f.found) != 2 || f.found["w1"] != first || f.found["w2"] != second {
+		t.Errorf("found %q, want %q and %q", f.found, first, second)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation/evict"
+	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/failure"
 )
@@ -151,8 +152,8 @@ func TestLossesAreLogged(t *testing.T) {
 		deliver(t, s, "a", ask(-2, 2))
 		r.StopShard(0, s.Token(), time.Second, true, func(Stopped) {})
 		pass(2 * time.Second)
-		if found := log.with("did not stop in time"); len(found) != 1 || r.counters.Forced.Load() != 1 {
-			t.Errorf("lines about a forced stop: %q", found)
+		if found := log.with("did not stop in time"); len(found) != 1 || r.counters.Forced.Load() != 1 || r.counters.StatesLost.Load() != 1 {
+			t.Errorf("lines about a forced stop: %q; %d states are lost, want the one that was undone", found, r.counters.StatesLost.Load())
 		}
 		close(r.gate)
 	})
@@ -304,5 +305,74 @@ func TestWaitingCallersAreCounted(t *testing.T) {
 				t.Errorf("caller %d: %v, want %v", i, err, want)
 			}
 		}
+	})
+}
+
+// TestMessagesHaveAClass checks which messages use the reserve of a mailbox: those of handlers of other
+// entities.
+func TestMessagesHaveAClass(t *testing.T) {
+	for name, c := range map[string]struct {
+		from    *Sender
+		control bool
+		want    flow.Class
+	}{
+		"outside of entities":          {nil, false, flow.Ordinary},
+		"outside, of another node":     {&Sender{Node: 3}, false, flow.Ordinary},
+		"another entity":               {&Sender{Type: "t", ID: "b"}, false, flow.Handler},
+		"one of that id, another type": {&Sender{Type: "u", ID: "a"}, false, flow.Handler},
+		"itself":                       {&Sender{Type: "t", ID: "a"}, false, flow.Ordinary},
+		"a control message":            {&Sender{Type: "t", ID: "b"}, true, flow.Control},
+	} {
+		if got := classOf(&Message[int]{From: c.from}, "t", "a", c.control); got != c.want {
+			t.Errorf("%s: class %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestSupervisionIsChecked checks which settings of supervision are valid, and the pauses that they give.
+func TestSupervisionIsChecked(t *testing.T) {
+	for _, c := range []struct {
+		v    Supervision
+		good bool
+	}{
+		{Supervision{}, true}, {Supervision{OnPanic: Stop}, true}, {Supervision{OnPanic: Stop + 1}, false}, {Supervision{BackoffMin: 1, BackoffMax: 1}, true},
+		{Supervision{BackoffMin: -1}, false}, {Supervision{BackoffMin: 2, BackoffMax: 1}, false}, {Supervision{BackoffMax: 1}, true},
+	} {
+		if err := c.v.Validate(); (err == nil) != c.good {
+			t.Errorf("%+v: %v", c.v, err)
+		}
+	}
+	v := Supervision{BackoffMin: 100, BackoffMax: 350}
+	for panics, want := range []time.Duration{100, 100, 200, 350, 350} {
+		if got := v.Pause(uint32(panics)); got != want {
+			t.Errorf("pause of %d after %d panics, want %d", got, panics, want)
+		}
+	}
+}
+
+// TestAnAbandonedHandlerMayUseItsContext checks that a handler which goes on after the end of its shard
+// stashes, sets and clears timers without effect, and without a panic.
+func TestAnAbandonedHandlerMayUseItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs error
+		r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+			<-p.r.gate
+			errs = errors.Join(ctx.Stash(), ctx.After("x", time.Second), ctx.Every("y", time.Second), ctx.ReceiveTimeout(time.Second))
+			ctx.Cancel("x")
+			ctx.Unstash()
+			ctx.Passivate()
+			return req, nil
+		}, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		synctest.Wait()
+		r.AbandonShard(0)
+		close(r.gate)
+		r.expectReply(t, 1, failure.Abandoned)
+		if errs != nil || r.counters.Panicked.Load() != 0 {
+			t.Errorf("%v, %d panics", errs, r.counters.Panicked.Load())
+		}
+		pass(2 * time.Second)
+		r.expectLog(t, "a:1")
 	})
 }
