@@ -90,11 +90,23 @@ func (j *Judge) isQuorum(v *gossip.View, has func(gossip.NodeID) bool) bool {
 	return invariant.Quorum(j.run.Config.Policy, v, has)
 }
 
-// inTime reports whether a takeover's proofs came before its leader could have been removed.
-// The leader must have requested its newest grant before its lease ended.
+// inTime reports whether a takeover's proofs came before its leader could have been removed: those of
+// the members that it rests on. The leader must have requested its newest grant before its lease ended.
 func (j *Judge) inTime(a *attempt) bool {
 	d := j.drivers[a.leader]
-	return d == nil || d.links.lastProof <= d.p.Clock.When(d.lease.was).Add(j.run.Config.Lease)
+	if d == nil {
+		return true
+	}
+	removable := d.p.Clock.When(d.lease.was).Add(j.run.Config.Lease)
+	for _, v := range []*gossip.View{a.base, a.next} {
+		for i := range v.Members {
+			id := v.Members[i].ID
+			if x := d.links.peers[id]; x != nil && !a.acks[id] && x.certainAt > removable {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // restDead reports whether every member that did not accept is dead.

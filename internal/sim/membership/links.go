@@ -40,8 +40,8 @@ type link struct {
 	lostAt                virtual.Instant // never while the link stands
 	refusals              int
 	firstRefusal          virtual.Instant
-	// proofAt is when a late proof comes.
-	proofAt virtual.Instant
+	// proofAt is when a late proof comes, certainAt when the newest certain proof came.
+	proofAt, certainAt virtual.Instant
 }
 
 const (

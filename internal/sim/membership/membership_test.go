@@ -118,6 +118,37 @@ func TestDecisionsNeedQuorums(t *testing.T) {
 	}
 }
 
+// TestProofsOfATakeoverComeInTime checks that a takeover needs the proofs of the members that it rests on
+// before its leader could have been removed. A later proof of a node outside its views does not matter
+// (TestSeeds, seed 1610711).
+func TestProofsOfATakeoverComeInTime(t *testing.T) {
+	const lease = time.Second
+	first := gossip.FirstEpoch(1)
+	member := func(id gossip.NodeID) gossip.Member {
+		return gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up}
+	}
+	a := &attempt{
+		base:   &gossip.View{Cluster: 1, Epoch: first, Members: []gossip.Member{member(1), member(2)}},
+		next:   &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(2), Members: []gossip.Member{member(1)}},
+		leader: 1, acks: map[gossip.NodeID]bool{1: true},
+	}
+	for _, c := range []struct {
+		subject gossip.NodeID
+		came    time.Duration
+		want    bool
+	}{{2, lease / 2, true}, {2, 2 * lease, false}, {3, 2 * lease, true}} {
+		j := NewJudge(newTestRun(), func() {})
+		j.run.Config.Lease = lease
+		p := &process.Process{Run: j.run, Thread: virtual.NewThread(&j.run.Time), Clock: virtual.NewClock(1000, 0)}
+		d := &Driver{p: p, links: links{p: p, peers: map[gossip.NodeID]*link{}}}
+		d.links.peer(c.subject).certainAt = j.run.Now().Add(c.came)
+		j.drivers[1] = d
+		if got := j.inTime(a); got != c.want {
+			t.Errorf("the proof of %d came after %v: in time %v", c.subject, c.came, got)
+		}
+	}
+}
+
 // The last view of a cluster that has ended may reach a member after the next cluster has formed.
 func TestALateViewOfAnEndedClusterIsNotTheNewest(t *testing.T) {
 	j := NewJudge(newTestRun(), func() {})

@@ -92,7 +92,7 @@ func (l *links) prove(id gossip.NodeID, kind proofKind, why string) {
 		return
 	}
 	if certain && !x.certain {
-		l.lastProof = r.Now()
+		l.lastProof, x.certainAt = r.Now(), r.Now()
 	}
 	x.proof, x.certain, x.final = true, x.certain || certain, kind.final()
 	l.p.Event("proof", uint64(id), func() string { return r.Names.Name(id) + " " + why })
