@@ -173,6 +173,7 @@ func playClocks(t testing.TB, seed uint64) string {
 // Majority are linearizable, those whose clocks are right never hold a stamp of the future,
 // no write is refused for its stamp, and all come out equal.
 func TestClocksThatJump(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(testsize.Runs(20, 25, 60))
 	if wrong := playSeeds(t, seeds, playClocks); wrong != "" {
 		t.Fatal(wrong)

@@ -71,6 +71,7 @@ func randomOp(rng *rand.Rand, id gossip.NodeID, n int) operation.Op {
 }
 
 func TestEachWayOfSpreadingConvergesAlone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		tweak func(*Config)
@@ -155,6 +156,7 @@ func TestAStreamThatStandsStillIsMendedByAnyPeer(t *testing.T) {
 }
 
 func TestIdleCostDoesNotGrowWithKeys(t *testing.T) {
+	t.Parallel()
 	cost := func(keys int) (frames, bytes int) {
 		w := newWorld(t, 1, 5, nil)
 		w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "e"))
@@ -182,6 +184,7 @@ func TestIdleCostDoesNotGrowWithKeys(t *testing.T) {
 }
 
 func TestJoinerIsFilled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 3, nil)
 	const keys = 5000
 	for i := range keys {

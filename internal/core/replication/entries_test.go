@@ -69,6 +69,7 @@ func TestDeletionOfADurableEntryEnds(t *testing.T) {
 // The sums by which members know that they have each other's deletions are found equal
 // also when deletions never pause, not for as long as a frame takes.
 func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
+	t.Parallel()
 	const retain, every = 6 * time.Second, 2 * time.Millisecond
 	d := newDisks(t, 3)
 	tweak := d.tweak
@@ -99,6 +100,7 @@ func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
 // What a member does not have is not forgotten, however long it takes, though that member
 // says that it is there.
 func TestDeletionThatAMemberLacksIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	for _, s := range []subject{wholeKeys, mapEntries} {
 		wrong := s.with(func(d *disks, s subject) string {
 			d.cutOff(2)
@@ -215,6 +217,7 @@ func entryInAnOldLog(t *testing.T) string {
 // Many ends are forgotten in rounds of a bounded size, without a look at each of them in
 // each round.
 func TestManyEndsInOneMapEnd(t *testing.T) {
+	t.Parallel()
 	const n = 5000
 	d := newDisks(t, 3)
 	d.hasty = true

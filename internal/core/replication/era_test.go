@@ -153,6 +153,7 @@ func playEras(t testing.TB, seed uint64) (wrong string) {
 // away come late: each write at Majority is made, and stands above all that was acknowledged
 // before it.
 func TestErasWithFilesAndClocksThatJump(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(testsize.Runs(25, 40, 100))
 	if wrong := playSeeds(t, seeds, playEras); wrong != "" {
 		t.Fatal(wrong)

@@ -16,6 +16,7 @@ import (
 // Names are those of the live keys, whatever has come, gone and been forgotten since they
 // were last asked for.
 func TestNamesAreThoseOfTheLiveKeys(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 2, nil)
 	rng, live := rand.New(rand.NewPCG(1, 2)), map[string]bool{}
 	for i := range 3000 {

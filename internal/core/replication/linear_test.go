@@ -173,6 +173,7 @@ func playRegisters(t *testing.T, seed uint64) *history {
 // Majority reads and writes make a linearizable register, across views, crashes,
 // partitions, loss and duplication.
 func TestMajorityRegistersAreLinearizable(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(testsize.Runs(15, 25, 60))
 	total := 0
 	for seed := range seeds {

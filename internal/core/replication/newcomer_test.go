@@ -158,6 +158,7 @@ func TestJoinerOfManyUnsettledVoters(t *testing.T) {
 // Views that change faster than anybody catches up drop no set that is kept: what was
 // confirmed before the first of them is still waited for after the last.
 func TestManyViewsInARowDropNoKeptSet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 3, nil)
 	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -15,7 +16,8 @@ import (
 // were lost for good, exchange sums and those elements, and not the value. By count
 // of bytes.
 func TestLargeValueIsMendedInParts(t *testing.T) {
-	const n, differ = 100_000, 8
+	t.Parallel()
+	n, differ := testsize.Runs(24_000, 40_000, 100_000), 8
 	for _, c := range []struct {
 		name   string
 		fill   func(i int) operation.Op

@@ -74,6 +74,7 @@ var plantedScenarios = []struct {
 // TestScenariosOfPlantedBugs plays each scenario without its bug: what catches a bug must not
 // see one where there is none.
 func TestScenariosOfPlantedBugs(t *testing.T) {
+	t.Parallel()
 	for _, c := range plantedScenarios {
 		t.Run(c.name, func(t *testing.T) {
 			if wrong := c.scenario(t); wrong != "" {

@@ -307,6 +307,7 @@ func (r *reaper) clean() bool {
 // replicas forget; nothing comes back, nothing goes that was not ended, no counter
 // shrinks or counts twice, and in the end nothing is remembered.
 func TestForgettingCampaign(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(testsize.Runs(8, 10, 25))
 	var rounds, pruned, unlevel uint64
 	views := 0

@@ -64,6 +64,7 @@ func (w *world) alone(id gossip.NodeID, op operation.Op) {
 // are stale, be it the reader or a replica that held the same as the reader. By count of
 // bytes.
 func TestMajorityReadOfALargeValueCostsWhatDiffers(t *testing.T) {
+	t.Parallel()
 	for name, fill := range largeKinds() {
 		t.Run(name, func(t *testing.T) {
 			w := largeWorld(t, fill)

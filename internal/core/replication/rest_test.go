@@ -35,6 +35,7 @@ func fiveAtRest(t *testing.T, keys int) *world {
 
 // What five members say, and how often their cores are stepped, in a minute at rest.
 func TestRestCostsTheSameForAnyNumberOfKeys(t *testing.T) {
+	t.Parallel()
 	const rest = time.Minute
 	var bytes, steps [2]int
 	for i, keys := range []int{1, 100_000} {

@@ -468,6 +468,7 @@ func downForMonths(t *testing.T) string {
 // a majority has confirmed deleted is never seen again once all is quiet, what was
 // confirmed and not deleted is there, and deletions end.
 func TestFilesComeBackAtAnyTime(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(testsize.Runs(10, 12, 40))
 	var aside, kept uint64
 	for seed := range seeds {

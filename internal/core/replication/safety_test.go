@@ -291,6 +291,7 @@ func runCampaign(t testing.TB, seed uint64) *campaign {
 // changing views. No member is lost while the view before is not settled: what a
 // level covers is members lost at once.
 func TestCampaign(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(testsize.Runs(30, 40, 150))
 	var acked, failed, reads, views int
 	for seed := range seeds {

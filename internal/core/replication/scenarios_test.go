@@ -260,6 +260,7 @@ func TestReadersSeeAllOfAWriteOrNothing(t *testing.T) {
 // majority read of all of them: whatever is lost, and though reads of one key and
 // comparing bring single keys ahead of the others.
 func TestMajorityReadSeesAllOfAConfirmedWrite(t *testing.T) {
+	t.Parallel()
 	ahead, reads := 0, 0
 	for seed := range uint64(4) {
 		w := newWorld(t, seed, 5, func(c *Config) { c.GossipEvery = 20 * time.Millisecond })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -108,9 +109,10 @@ func (f *filling) runUntil(n int) {
 	f.t.Fatalf("never held %d keys:\n%s", n, f.states())
 }
 
-// A43: 100,000 keys.
+// A43: 100,000 keys, of which the quick runs have a part.
 func TestJoinerIsFilledBySeveralPeersAtOnce(t *testing.T) {
-	const keys = 100_000
+	t.Parallel()
+	keys := testsize.Runs(30_000, 30_000, 100_000)
 	f := newFilling(t, 5, keys, 60, nil)
 	f.join()
 	took := f.settle(2 * time.Second)
@@ -136,6 +138,7 @@ func TestJoinerIsFilledBySeveralPeersAtOnce(t *testing.T) {
 // cut off, or answers too late; what it had been asked for is asked once more, and
 // nothing else is.
 func TestPeerThatStopsServingIsReplaced(t *testing.T) {
+	t.Parallel()
 	const keys = 12_000
 	for _, c := range []struct {
 		name string
@@ -199,6 +202,7 @@ func TestPeerThatStopsServingIsReplaced(t *testing.T) {
 // What is under way to a replica that is being filled is bounded by RoundBytes, as
 // it is when it has caught up; and yet there is always something under way.
 func TestFillKeepsToItsCredit(t *testing.T) {
+	t.Parallel()
 	const round, frame, keys = 64 << 10, 16 << 10, 5000
 	f := newFilling(t, 5, keys, 200, func(c *Config) { c.Limits.RoundBytes, c.Limits.FrameBytes = round, frame })
 	f.join()
@@ -295,6 +299,7 @@ func falseClaim(t *testing.T, seed uint64) string {
 // Helpers that hold something else than the source are found out: what they sent is
 // merged and does not count, and the claim at the end of the session is true.
 func TestHelpersThatHoldSomethingElse(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(30) {
 		if k := falseClaim(t, seed); k != "" {
 			t.Fatalf("seed %d: the session claims %q of its source and does not have it", seed, k)

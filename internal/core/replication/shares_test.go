@@ -54,6 +54,7 @@ func countingRestarts(w *world, restarts int, each func(restart int, n *simNode)
 // TestSharesOfManyIncarnationsAreBounded: after a hundred restarts the counters are as small
 // as those of the members alone, and show the sum.
 func TestSharesOfManyIncarnationsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := pruneWorld(t, 3)
 	up, net := countingRestarts(w, 100, func(restart int, n *simNode) {
 		if u, v := countersOf(n); len(u.Writers()) > 12 || len(v.Append(nil)) > 1000 {
