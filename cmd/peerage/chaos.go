@@ -69,7 +69,7 @@ func (p *program) chaosCommand() *cobra.Command {
 func (c *chaosFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Rounds, "rounds", 100, "number of faults, one after the other")
 	flags.Uint64Var(&c.Seed, "seed", 0, "selects the faults, their places and durations (0: draw one and print it)")
-	flags.IntVar(&c.Nodes, "nodes", 5, "number of processes")
+	flags.IntVar(&c.Nodes, "nodes", 5, "number of processes, up to 64")
 	flags.IntVar(&c.Counters, "counters", 32, "number of counters to ask")
 	flags.IntVar(&c.Shards, "shards", 64, "number of shards of the counters")
 	flags.IntVar(&c.Replicas, "replicas", 0, "number of processes that keep each count: killing less than a majority of them must lose none (0: only its home keeps it)")

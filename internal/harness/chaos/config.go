@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/harness/defect"
 	"github.com/peerage-go/peerage/internal/harness/faults"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/harness/load"
 	"github.com/peerage-go/peerage/internal/harness/service"
 )
@@ -54,7 +55,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(c.Rounds >= 1 && c.Rounds <= 10_000, "--rounds is %d: choose 1 to 10000", c.Rounds)
-	check(c.Nodes >= 2 && c.Nodes <= 9, "--nodes is %d: choose 2 to 9", c.Nodes)
+	check(c.Nodes >= 2 && c.Nodes <= fleet.PlacesMax, "--nodes is %d: choose 2 to %d", c.Nodes, fleet.PlacesMax)
 	check(c.Counters >= 1 && c.Counters <= 1000, "--counters is %d: choose 1 to 1000", c.Counters)
 	check(c.Shards >= 1 && c.Shards <= 4096, "--shards is %d: choose 1 to 4096", c.Shards)
 	check(c.Replicas >= 0 && c.Replicas <= c.Nodes, "--replicas is %d: choose 0 to --nodes, %d", c.Replicas, c.Nodes)

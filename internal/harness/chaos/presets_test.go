@@ -58,3 +58,13 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("a workload that does not exist: %v", err)
 	}
 }
+
+// A run has up to 64 processes.
+func TestTheNumberOfProcessesIsBounded(t *testing.T) {
+	for nodes, valid := range map[int]bool{1: false, 2: true, 9: true, 50: true, 64: true, 65: false} {
+		c := Config{Rounds: 1, Nodes: nodes, Counters: 8, Shards: 8, Every: 20 * time.Millisecond, Kinds: "kill"}
+		if err := c.Validate(); (err == nil) != valid || !valid && !strings.Contains(err.Error(), "choose 2 to 64") {
+			t.Errorf("%d processes: %v", nodes, err)
+		}
+	}
+}

@@ -68,8 +68,16 @@ type Fleet struct {
 	all []*Process
 }
 
-// PlaceName returns the name of the i-th place.
-func PlaceName(i int) string { return string(rune('a' + i)) }
+// PlacesMax is how many places a fleet can have.
+const PlacesMax = 64
+
+// PlaceName returns the name of the i-th place: a to z, then aa, ab and so on.
+func PlaceName(i int) string {
+	if i < 26 {
+		return string(rune('a' + i))
+	}
+	return PlaceName(i/26-1) + PlaceName(i%26)
+}
 
 // FreeAddr returns an address at which the next process of a place can listen. No other
 // process takes it until the end of the fleet, also while no process listens there.

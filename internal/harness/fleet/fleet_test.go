@@ -302,6 +302,21 @@ func TestADiskThatIsNotOfItsOwnIsNotFilled(t *testing.T) {
 	}
 }
 
+// The places of the largest fleet have different names: letters, also after z.
+func TestPlacesHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]int{}
+	for i := range PlacesMax {
+		name := PlaceName(i)
+		if other, twice := seen[name]; twice || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
+			t.Errorf("place %d is %q, like place %d", i, name, other)
+		}
+		seen[name] = i
+	}
+	if seen["a"] != 0 || seen["z"] != 25 || seen["aa"] != 26 || seen["bb"] != 53 {
+		t.Errorf("the names are %v", seen)
+	}
+}
+
 func TestPlacesWithFilesHaveADirectoryEach(t *testing.T) {
 	f := &Fleet{Dir: t.TempDir(), Files: true}
 	if err := f.makeDirs(2); err != nil {

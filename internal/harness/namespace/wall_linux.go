@@ -23,7 +23,7 @@ type Wall struct{}
 // that a breakage without effect is noticed.
 func wallTable(places int) string {
 	var b strings.Builder
-	b.WriteString("table inet peerage {\n\tcounter dropped {}\n\tchain marking {\n\t\ttype filter hook output priority -10; policy accept;\n")
+	b.WriteString("table inet peerage {\n\tcounter dropped {}\n\tchain marking {\n\t\ttype filter hook output priority -10; policy accept;\n\t\tct state != new accept\n")
 	for i := range places {
 		for j := range places {
 			if i != j {
@@ -35,8 +35,8 @@ func wallTable(places int) string {
 	return b.String()
 }
 
-// mark is the mark of connections that are dialled along a path.
-func (p Path) mark() int { return 0x100 + p.From<<4 + p.To }
+// mark is the mark of connections that are dialled along a path, for up to 256 places.
+func (p Path) mark() int { return 0x10000 + p.From<<8 + p.To }
 
 // PlaceHost is where the processes of a place listen, placeGroup the group they run in.
 func PlaceHost(i int) string  { return fmt.Sprintf("127.77.0.%d", i+1) }

@@ -26,3 +26,17 @@ func TestAWallNeedsANetworkOfItsOwn(t *testing.T) {
 		t.Errorf("a wall in %s: %v", here, err)
 	}
 }
+
+// Each direction between two of 64 places has a mark of its own.
+func TestPathsHaveMarksOfTheirOwn(t *testing.T) {
+	seen := map[int]Path{}
+	for from := range 64 {
+		for to := range 64 {
+			p := Path{From: from, To: to}
+			if other, twice := seen[p.mark()]; twice {
+				t.Fatalf("%v and %v share the mark %d", other, p, p.mark())
+			}
+			seen[p.mark()] = p
+		}
+	}
+}
