@@ -42,20 +42,22 @@ func TestClocksAndDisksOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
+	t.Parallel()
 	faults, rounds := "clock,disk", strconv.Itoa(testsize.Runs(0, 4, 8))
 	if os.Getuid() != 0 {
 		faults, rounds = "clock", strconv.Itoa(testsize.Runs(0, 2, 4))
 		t.Log("disks are left out: they need root, to be mounted")
 	}
 	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	var out, errs bytes.Buffer
-	if code := run([]string{"chaos", "--rounds", rounds, "--nodes", "3", "--seed", "1", "--faults", faults}, &out, &errs); code != exitOK {
-		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "chaos", "--rounds", rounds, "--nodes", "3", "--seed", "1", "--faults", faults)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{"PASS     no token of a shard", "PASS     a register shows", "PASS     nothing acknowledged on disk"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, out.String())
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the report does not say %q:\n%s", want, out)
 		}
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
