@@ -573,3 +573,45 @@ func TestAFinderTakesTheFramesOfItsMarks(t *testing.T) {
 		t.Errorf("found %q, want %q and %q", f.found, first, second)
 	}
 }
+
+// TestSnapshotsAreTakenForATransferOnly checks that a stop calls Snapshot of the entities that have it, and
+// only if their states are to leave with the shard.
+func TestSnapshotsAreTakenForATransferOnly(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			taken := 0
+			r := frails(t, func(f *frail) {
+				f.snap = func(*Context) ([]byte, error) { taken++; return []byte("x"), nil }
+			}, nil)
+			deliver(t, r.start(t, 0), "a", ask(1, 1))
+			synctest.Wait()
+			if st := r.stopShard(t, keep); len(st.States) != taken || (taken == 1) != keep {
+				t.Errorf("keep %v: %d snapshots, %+v", keep, taken, st)
+			}
+			plain := newRig(t, nil)
+			deliver(t, plain.start(t, 0), "a", ask(1, 1))
+			synctest.Wait()
+			plain.stopShard(t, keep)
+			plain.expectLog(t, "a:1", "a:stop")
+			if plain.counters.Panicked.Load() != 0 || plain.counters.StatesLost.Load() != 0 {
+				t.Errorf("keep %v: %d panics of an entity without Snapshot, %d states are lost", keep, plain.counters.Panicked.Load(), plain.counters.StatesLost.Load())
+			}
+		})
+	}
+}
+
+// TestAnEndedShardKeepsNothingAgain checks that a state which was not kept is not tried again once the
+// shard has ended: its reliable message is refused.
+func TestAnEndedShardKeepsNothingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, o := kept(t, nil)
+		deliver(t, r.start(t, 0), "a", reliably(1, 1))
+		synctest.Wait()
+		r.AbandonShard(0)
+		k.confirmOne(t, errors.New("not yet"))
+		o.expect(t, ReliableRefused)
+		if len(k.done) != 0 {
+			t.Error("the state is kept again")
+		}
+	})
+}

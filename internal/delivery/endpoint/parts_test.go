@@ -304,3 +304,50 @@ func TestAFlushIsAcknowledgedByItsMembers(t *testing.T) {
 		})
 	}
 }
+
+// TestCallsThatMustNotBegin checks the errors of calls before they begin: of ids, of contexts that have
+// ended, and of a handler that has returned, which explains the end of its context.
+func TestCallsThatMustNotBegin(t *testing.T) {
+	e := &Endpoint{Settings: Settings{Name: "t", IDBytes: 3}}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		in   Origin
+		to   Address
+		want error
+	}{
+		"good":                          {t.Context(), Origin{}, Address{ID: "abc"}, nil},
+		"no id":                         {t.Context(), Origin{}, Address{}, failure.BadID},
+		"too long":                      {t.Context(), Origin{}, Address{ID: "abcd"}, failure.BadID},
+		"no shard":                      {t.Context(), Origin{}, Address{ID: "a", Shard: NoShard}, failure.NoShard},
+		"an ended context":              {ended, Origin{}, Address{ID: "a"}, context.Canceled},
+		"a handler that returned":       {ended, Origin{Handler: &activation.Context{}}, Address{ID: "a"}, failure.ContextEnded},
+		"its context outlives the call": {t.Context(), Origin{Handler: &activation.Context{}}, Address{ID: "a"}, nil},
+	} {
+		if err := e.checkAddress(c.ctx, c.in, &c.to); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestLargeRequestsAreDecodedLate checks which requests the entity's goroutine decodes.
+func TestLargeRequestsAreDecodedLate(t *testing.T) {
+	large := make([]byte, lateBytes)
+	for name, c := range map[string]struct {
+		spec Spec[*activation.Context, string, string]
+		q    frames.Request
+		want bool
+	}{
+		"large":                 {q: frames.Request{Payload: large}, want: true},
+		"small":                 {q: frames.Request{Payload: large[1:]}},
+		"reliable":              {q: frames.Request{Payload: large, Reliable: []byte{1}}},
+		"with control messages": {spec: Spec[*activation.Context, string, string]{Control: func(string) bool { return false }}, q: frames.Request{Payload: large}},
+		"of its own bytes":      {spec: Spec[*activation.Context, string, string]{OwnRequest: func(p []byte) string { return "" }}, q: frames.Request{Payload: large}},
+	} {
+		typed := &Typed[*activation.Context, string, string]{spec: c.spec}
+		if got := typed.decodesLate(&c.q); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
