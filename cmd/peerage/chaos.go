@@ -113,7 +113,7 @@ func (p *program) runChaos(c *chaosFlags) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if (c.Cuts() || c.Disks()) && c.ApartFrom == "" {
-		code, err := namespace.RunApart(ctx, p.argsAfter("chaos"), c.Cuts(), p.stdout, p.stderr)
+		code, err := namespace.RunApart(ctx, []string{"chaos"}, p.argsAfter("chaos"), c.Cuts(), p.stdout, p.stderr)
 		if err != nil {
 			return usageError(err)
 		}

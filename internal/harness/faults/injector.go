@@ -13,6 +13,9 @@ import (
 type Injector struct {
 	Fleet *fleet.Fleet
 	Rng   *rand.Rand
+	// Spared is how many places, from the first, keep their processes to the end of the run:
+	// kills, drains and restarts choose among the others.
+	Spared int
 	// Rounds are the faults so far.
 	Rounds []Round
 }
@@ -65,6 +68,23 @@ func (in *Injector) finish(p *fleet.Process, i int) error {
 func (in *Injector) minority() (some, others []int) {
 	places, n := in.Rng.Perm(in.Fleet.Size()), 1+in.Rng.IntN(max(1, (in.Fleet.Size()-1)/2))
 	return places[:n], places[n:]
+}
+
+// drawMortal returns the places whose processes may end, in random order.
+func (in *Injector) drawMortal() []int {
+	places := in.Rng.Perm(in.Fleet.Size() - in.Spared)
+	for i := range places {
+		places[i] += in.Spared
+	}
+	return places
+}
+
+// drawOneMortal draws one of the places whose processes may end.
+func (in *Injector) drawOneMortal() int { return in.Spared + in.Rng.IntN(in.Fleet.Size()-in.Spared) }
+
+// drawMortalCount draws how many processes end together: never all of the fleet.
+func (in *Injector) drawMortalCount() int {
+	return 1 + in.Rng.IntN(min(in.Fleet.Size()-1, in.Fleet.Size()-in.Spared))
 }
 
 // turnOf counts the rounds of a kind before this one: its variants take turns, so that

@@ -116,3 +116,20 @@ func TestFaultsHaveWords(t *testing.T) {
 		}
 	}
 }
+
+// The places that are spared are drawn by no fault that ends processes.
+func TestSparedPlacesAreNotDrawn(t *testing.T) {
+	in := newRandom(5)
+	in.Spared = 3
+	drawn := map[int]bool{}
+	for range 100 {
+		drawn[in.drawOneMortal()] = true
+		n := in.drawMortalCount()
+		for _, i := range in.drawMortal()[:n] {
+			drawn[i] = true
+		}
+	}
+	if len(drawn) != 2 || !drawn[3] || !drawn[4] {
+		t.Errorf("of 5 places, 3 of them spared, %v were drawn", drawn)
+	}
+}

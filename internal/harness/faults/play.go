@@ -22,7 +22,7 @@ func (in *Injector) Renew(ctx context.Context, place int, inPlace bool) (*Round,
 var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	Kill: func(ctx context.Context, in *Injector, r *Round) error { return in.kill(ctx, r, 1) },
 	KillMany: func(ctx context.Context, in *Injector, r *Round) error {
-		return in.kill(ctx, r, 1+in.Rng.IntN(in.Fleet.Size()-1))
+		return in.kill(ctx, r, in.drawMortalCount())
 	},
 	KillRest: func(ctx context.Context, in *Injector, r *Round) error { return in.kill(ctx, r, in.Fleet.Size()-1) },
 	Stop: func(ctx context.Context, in *Injector, r *Round) error {
@@ -40,13 +40,13 @@ var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	Disk:    func(ctx context.Context, in *Injector, r *Round) error { return in.playDisk(ctx, r) },
 	Freeze:  func(ctx context.Context, in *Injector, r *Round) error { return in.hold(ctx, r, HeldMax) },
 	Drain: func(ctx context.Context, in *Injector, r *Round) error {
-		return in.drainProcess(ctx, r, in.Rng.IntN(in.Fleet.Size()))
+		return in.drainProcess(ctx, r, in.drawOneMortal())
 	},
 	Restart: func(ctx context.Context, in *Injector, r *Round) error {
-		return in.restart(ctx, r, in.Rng.IntN(in.Fleet.Size()))
+		return in.restart(ctx, r, in.drawOneMortal())
 	},
 	RestartMany: func(ctx context.Context, in *Injector, r *Round) error {
-		return in.restartMany(ctx, r, in.Rng.Perm(in.Fleet.Size())[:1+in.Rng.IntN(in.Fleet.Size()-1)])
+		return in.restartMany(ctx, r, in.drawMortal()[:in.drawMortalCount()])
 	},
 }
 

@@ -15,7 +15,7 @@ import (
 // A replacement listens at the same address or at a new one.
 func (in *Injector) kill(ctx context.Context, r *Round, n int) error {
 	f := in.Fleet
-	victims := in.Rng.Perm(in.Fleet.Size())[:n]
+	victims := in.drawMortal()[:n]
 	again := in.Rng.IntN(2) == 0
 	left := in.Fleet.Size() - n
 	r.Emergency = 2*left < in.Fleet.Size() || 2*left == in.Fleet.Size()

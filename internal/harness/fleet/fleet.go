@@ -37,6 +37,8 @@ type Fleet struct {
 	// Version counts restarts when nodes announce an app version (--app-version), else 0.
 	Version int
 
+	// Flags are further flags of the nodes.
+	Flags []string
 	// Registers is how many replicated registers they use.
 	Registers int
 	// Set: they add elements to a replicated set.
@@ -184,7 +186,7 @@ func (f *Fleet) nodeArgs(i int) []string {
 	if f.Version > 0 {
 		args = append(args, "--app-version", strconv.Itoa(f.Version))
 	}
-	return args
+	return append(args, f.Flags...)
 }
 
 // Up starts the whole fleet, one after the other.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -80,9 +81,10 @@ func MountDisk(dir string, size int) error {
 // UnmountDisk takes a disk away, so that its directory can be removed.
 func UnmountDisk(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// RunApart runs the command again in a new namespace of mounts, and one of the network, and returns its
-// exit code. The child learns by --apart-from that it is there.
-func RunApart(ctx context.Context, args []string, network bool, stdout, stderr io.Writer) (int, error) {
+// RunApart runs a command of this program again in a new namespace of mounts, and one of the
+// network, and returns its exit code. The words of the command stand before the flags args; a
+// program without commands passes none. The child learns by --apart-from that it is there.
+func RunApart(ctx context.Context, command, args []string, network bool, stdout, stderr io.Writer) (int, error) {
 	flags := uintptr(syscall.CLONE_NEWNS)
 	var tools []string
 	if network {
@@ -102,7 +104,7 @@ func RunApart(ctx context.Context, args []string, network bool, stdout, stderr i
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, self, append([]string{"chaos", "--apart-from", here}, args...)...)
+	cmd := exec.CommandContext(ctx, self, slices.Concat(command, []string{"--apart-from", here}, args)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}

@@ -15,7 +15,7 @@ type Wall struct{}
 var errNoWall = errors.New("processes can be cut off from each other, slowed, and have disks of their own, on Linux only")
 
 // RunApart fails.
-func RunApart(context.Context, []string, bool, io.Writer, io.Writer) (int, error) {
+func RunApart(context.Context, []string, []string, bool, io.Writer, io.Writer) (int, error) {
 	return 0, errNoWall
 }
 
