@@ -230,7 +230,6 @@ func TestLanesKeepOrder(t *testing.T) {
 		var q lanes
 		type sentFrame struct {
 			flow  Flow
-			lane  bool
 			taken bool
 		}
 		var sent []sentFrame
