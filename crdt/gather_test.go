@@ -145,6 +145,7 @@ func (r *gatherRun) agree(t *testing.T) {
 // A run in which the shares of the dead are put together, and one in which they are
 // not, show the same at every replica after every step.
 func TestGatheringShowsNothing(t *testing.T) {
+	t.Parallel()
 	for k := range gatheredKinds {
 		for seed := range uint64(60) {
 			var runs [2]*gatherRun

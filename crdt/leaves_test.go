@@ -89,6 +89,7 @@ func setOf(list []string) map[string]bool {
 // A copy shares memory with what it is a copy of, and none of the two ever sees the changes of
 // the other, nor of a copy of a copy.
 func TestCopiesAreApart(t *testing.T) {
+	t.Parallel()
 	for name, kind := range largeValues {
 		t.Run(name, func(t *testing.T) {
 			first := kind.fresh()
