@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"fmt"
 	"time"
 
@@ -110,6 +112,7 @@ func (h *history) advanceTo(v *gossip.View, me *gossip.Member) (leftOut []gossip
 	for i := range v.Foreign {
 		h.noteGeneration(v.Foreign[i].Generation)
 	}
+	h.readmit(v)
 	return leftOut
 }
 
@@ -130,6 +133,17 @@ func (h *history) noteLeftOut(v *gossip.View) (leftOut []gossip.NodeID) {
 		h.goneOrder = h.goneOrder[1:]
 	}
 	return leftOut
+}
+
+// readmit forgets that members of v were former members. A joining node that was left out before it had
+// any view may join again: a leader that is newer than that view admits it.
+func (h *history) readmit(v *gossip.View) {
+	for i := range v.Members {
+		if id := v.Members[i].ID; h.gone[id] {
+			delete(h.gone, id)
+			h.goneOrder = slices.DeleteFunc(h.goneOrder, func(gone gossip.NodeID) bool { return gone == id })
+		}
+	}
 }
 
 // noteGeneration raises the highest generation met.

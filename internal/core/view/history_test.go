@@ -52,6 +52,26 @@ func TestHistoryRecordsLeftOutMembers(t *testing.T) {
 	}
 }
 
+// TestHistoryForgetsThatAMemberWasLeftOut checks that a node which was left out while it joined, and is
+// admitted later, counts as a member again: proofs of its death matter (TestSeeds, seed 1652270).
+func TestHistoryForgetsThatAMemberWasLeftOut(t *testing.T) {
+	h := historyOf(1, "uuuu")
+	for range 2 {
+		v := h.after(2, 4)
+		h.advanceTo(v, v.Member(1))
+		v = h.after()
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: 2}, Status: gossip.Joining})
+		h.advanceTo(v, v.Member(1))
+		if h.gone[2] || !h.gone[4] || len(h.goneOrder) != 1 {
+			t.Errorf("gone %v in the order %v", h.gone, h.goneOrder)
+		}
+	}
+	e := &evidence{history: h, proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}}
+	if !e.onProof(ProvenDead{Subject: 2, Certain: true}) {
+		t.Error("a proof of the death of a member that is back does not count")
+	}
+}
+
 func TestHistoryBoundsTheMembersThatItRecords(t *testing.T) {
 	h := historyOf(1, "u")
 	for id := gossip.NodeID(2); id < goneMax+20; id++ {
