@@ -37,10 +37,14 @@ type Config struct {
 	// Roles are the node's labels. At most 32, each of at most 64 bytes from
 	// a-z A-Z 0-9 . _ -.
 	Roles []string
+	// Zone is the part of the data centre that fails as a whole with this node: an availability
+	// zone, a rack, a power line. Copies of a shard's replicated states are spread over as many
+	// zones as there are. At most 64 printable bytes. Default: none.
+	Zone string
 	// AppVersion orders releases of the application: new shards go to the newest. At most 64
 	// printable bytes.
 	AppVersion string
-	// Metadata is a further description of the node for readers of views: a zone, a
+	// Metadata is a further description of the node for readers of views, such as a
 	// machine's name. Every view carries it, so keep it small. At most 8 entries and 256
 	// bytes in all, keys of the same bytes as roles, values printable. It does not change
 	// while the node runs.

@@ -67,7 +67,7 @@ func (n reporter) encodeNode() []byte {
 func (n reporter) describeNode() figures.Node {
 	self := n.Self()
 	f := figures.Node{
-		ID: self.ID, Name: self.Name, Addr: self.Addr, Roles: self.Roles, AppVersion: self.AppVersion, Metadata: self.Metadata,
+		ID: self.ID, Name: self.Name, Addr: self.Addr, Roles: self.Roles, Zone: self.Zone, AppVersion: self.AppVersion, Metadata: self.Metadata,
 		Version: Version, At: n.cfg.WallClock(), UpSeconds: time.Since(n.made).Seconds(),
 		Ready: n.Ready(), Draining: n.Draining(), State: "in no cluster",
 	}

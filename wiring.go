@@ -37,7 +37,7 @@ func (c Config) withDefaults() Config {
 func (c *Config) membership(certificates *transport.Certificates) membership.Config {
 	return membership.Config{
 		Name: c.Name, Cluster: c.Cluster, Listen: c.Listen, Advertise: c.Advertise,
-		Roles: c.Roles, AppVersion: c.AppVersion, Metadata: c.Metadata,
+		Roles: c.Roles, Zone: c.Zone, AppVersion: c.AppVersion, Metadata: c.Metadata,
 
 		Join: c.Join, JoinFunc: c.JoinFunc, Resolver: c.Resolver,
 		Bootstrap: c.Bootstrap, BootstrapExpect: c.BootstrapExpect,

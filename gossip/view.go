@@ -134,6 +134,8 @@ type Node struct {
 	Addr string `json:"addr"`
 	// Roles is sorted and without duplicates.
 	Roles []string `json:"roles,omitempty"`
+	// Zone is the part of the data centre that fails as a whole with this node, "" if unset.
+	Zone string `json:"zone,omitempty"`
 	// AppVersion orders releases of the application, "" if unset.
 	AppVersion string `json:"app_version,omitempty"`
 	// Metadata is the application's description of the node, for other nodes to read. It

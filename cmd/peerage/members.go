@@ -26,10 +26,10 @@ func (p *program) membersCommand() *cobra.Command {
 			var rows [][]string
 			for _, m := range members {
 				rows = append(rows, []string{
-					strconv.Itoa(m.Seniority), m.Name, m.Node.String(), m.state(), m.Addr, dash(m.HTTP), joined(m.Roles), dash(m.AppVersion),
+					strconv.Itoa(m.Seniority), m.Name, m.Node.String(), m.state(), m.Addr, dash(m.HTTP), joined(m.Roles), dash(m.Zone), dash(m.AppVersion),
 				})
 			}
-			printTable(p.stdout, "# NAME NODE STATE ADDRESS HTTP ROLES VERSION", rows)
+			printTable(p.stdout, "# NAME NODE STATE ADDRESS HTTP ROLES ZONE VERSION", rows)
 			return nil
 		},
 	})

@@ -63,6 +63,7 @@ func nodeFlags(c *server.Config, flags *pflag.FlagSet) {
 	flags.StringVar(&c.Node.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
 	flags.Var((*list)(&c.Node.Join), "join", "contact point: `host:port` of a node; the same list on every node; may be repeated")
 	flags.Var((*list)(&c.Node.Roles), "role", "a role of this node; may be repeated")
+	flags.StringVar(&c.Node.Zone, "zone", "", "part of the data centre that fails as a whole: copies of states are spread over zones")
 	flags.StringVar(&c.Node.AppVersion, "app-version", "", "release of the application: shards go to the newest")
 	flags.BoolVar(&c.Node.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
 	flags.IntVar(&c.Node.BootstrapExpect, "bootstrap-expect", 0, "number of contact points that must answer before the lowest of them forms a cluster; default and minimum: more than half of the list; required with names and with one address")

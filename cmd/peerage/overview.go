@@ -28,6 +28,7 @@ type memberRow struct {
 	Status     gossip.Status     `json:"status"`
 	Leader     bool              `json:"leader"`
 	Roles      []string          `json:"roles"`
+	Zone       string            `json:"zone,omitempty"`
 	AppVersion string            `json:"app_version,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
 }
@@ -102,7 +103,7 @@ func (o *overview) members() []memberRow {
 	for i, m := range o.Node.View.Members {
 		rows = append(rows, memberRow{
 			Seniority: i + 1, Name: m.Name, Node: m.ID, Addr: m.Addr, HTTP: m.Metadata[harness.HTTPMetadata], Status: m.Status,
-			Leader: m.ID == o.Node.Leader, Roles: append([]string{}, m.Roles...), AppVersion: m.AppVersion, Metadata: m.Metadata,
+			Leader: m.ID == o.Node.Leader, Roles: append([]string{}, m.Roles...), Zone: m.Zone, AppVersion: m.AppVersion, Metadata: m.Metadata,
 		})
 	}
 	return rows

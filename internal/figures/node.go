@@ -27,6 +27,7 @@ type Node struct {
 	Name       string            `json:"name"`
 	Addr       string            `json:"addr"`
 	Roles      []string          `json:"roles,omitempty"`
+	Zone       string            `json:"zone,omitempty"`
 	AppVersion string            `json:"app_version,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
 	// Version is the one of Peerage.

@@ -29,6 +29,7 @@ type Config struct {
 	Listen            string
 	Advertise         string
 	Roles             []string
+	Zone              string
 	AppVersion        string
 	Metadata          map[string]string
 	Join              []string

@@ -127,6 +127,7 @@ func codeNode(n *gossip.Node, c *wire.Coder) {
 		c.String("name", &n.Name, addrBytesMax)
 		c.String("addr", &n.Addr, addrBytesMax)
 		c.Strings("roles", &n.Roles, rolesMax, roleBytesMax)
+		c.String("zone", &n.Zone, addrBytesMax)
 		c.String("app version", &n.AppVersion, appVersionBytesMax)
 		wire.Uvarint(c, &n.WireOldest)
 		wire.Uvarint(c, &n.WireNewest)

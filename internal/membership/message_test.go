@@ -11,7 +11,7 @@ import (
 )
 
 func someMessages() []message {
-	node := gossip.Node{ID: 7, Name: "a", Addr: "127.0.0.1:1", Roles: []string{"backend", "x"}, AppVersion: "1.2", WireOldest: 3, WireNewest: 200}
+	node := gossip.Node{ID: 7, Name: "a", Addr: "127.0.0.1:1", Roles: []string{"backend", "x"}, Zone: "eu-1a", AppVersion: "1.2", WireOldest: 3, WireNewest: 200}
 	return []message{
 		&contact{Ask: true, From: node, Points: []string{"127.0.0.1:1", "127.0.0.1:2"}},
 		&contact{From: node, Cluster: 9, Epoch: gossip.FirstEpoch(3), Origin: 5, Live: true, Members: []gossip.Node{node, {ID: 8}}},

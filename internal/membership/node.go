@@ -120,7 +120,7 @@ func newNode(cfg Config) *Node {
 		cfg: cfg,
 		self: gossip.Node{
 			ID: self.ID, Name: self.Name, Addr: self.Addr,
-			Roles: slices.Compact(roles), AppVersion: cfg.AppVersion, Metadata: maps.Clone(cfg.Metadata),
+			Roles: slices.Compact(roles), Zone: cfg.Zone, AppVersion: cfg.AppVersion, Metadata: maps.Clone(cfg.Metadata),
 			WireOldest: self.Versions.Oldest, WireNewest: self.Versions.Newest,
 		},
 		clock: cfg.Clock, transport: cfg.Transport,

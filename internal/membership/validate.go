@@ -97,6 +97,8 @@ func (c *Config) validateIdentity(r reporter) {
 		"a name has at most 128 printable bytes, no spaces, no slashes")
 	r.checkSetting(printable(c.Cluster, nameBytesMax, " "), "Cluster", c.Cluster,
 		"a cluster name has at most 128 printable bytes and no spaces")
+	r.checkSetting(printable(c.Zone, appVersionBytesMax, ""), "Zone", c.Zone,
+		"a zone has at most 64 printable bytes")
 	r.checkSetting(printable(c.AppVersion, appVersionBytesMax, ""), "AppVersion", c.AppVersion,
 		"a version has at most 64 printable bytes")
 	r.checkSetting(len(c.Roles) <= rolesMax, "Roles", len(c.Roles), "a node carries at most 32 roles")

@@ -53,6 +53,8 @@ type Region struct {
 	Node gossip.NodeID
 	// Name is the node's stable name: it survives restarts.
 	Name string
+	// Zone is the node's Config.Zone, "" if it is not set.
+	Zone string
 	// Joined is the epoch of the view in which the node joined.
 	Joined gossip.Epoch
 	// AppVersion is the node's version of the application.

@@ -78,7 +78,7 @@ func (ch *chooser) places() *strategy.State {
 			continue
 		}
 		st.Regions = append(st.Regions, strategy.Region{
-			Node: m.ID, Name: m.Name, Joined: m.Joined, AppVersion: m.AppVersion,
+			Node: m.ID, Name: m.Name, Zone: m.Zone, Joined: m.Joined, AppVersion: m.AppVersion,
 			Leaving: ch.members.leaving(m.ID), Silent: ch.members.isSilent(m.ID),
 			Capacity: max(p.settings.Capacity, 1),
 		})

@@ -13,38 +13,44 @@ import (
 
 // Choose returns the holders of a shard's copies: the owner first, then members
 // of the role that are up, in the order of their rendezvous hashes, so that few
-// copies move when members join and leave. Members on hosts without a copy go
-// first. It returns as many holders as replicas, or all that exist.
+// copies move when members join and leave. Members of zones without a copy go first,
+// then members on hosts without a copy. A member without a zone is in none of those
+// without a copy. It returns as many holders as replicas, or all that exist.
 func Choose(v *gossip.View, role, typ string, shard protocol.ShardID, owner gossip.NodeID, replicas int) []gossip.NodeID {
 	type candidate struct {
-		id     gossip.NodeID
-		host   string
-		weight uint64
+		id         gossip.NodeID
+		zone, host string
+		weight     uint64
 	}
-	var all []candidate
-	used := map[string]bool{}
+	var left []candidate
+	zones, hosts := map[string]bool{"": true}, map[string]bool{}
 	for _, m := range v.WithRole(role) {
 		switch {
 		case m.ID == owner:
-			used[hostOf(m.Addr)] = true
+			zones[m.Zone], hosts[hostOf(m.Addr)] = true, true
 		case m.Status == gossip.Up:
-			all = append(all, candidate{m.ID, hostOf(m.Addr), weigh(typ, shard, m.ID)})
+			left = append(left, candidate{m.ID, m.Zone, hostOf(m.Addr), weigh(typ, shard, m.ID)})
 		}
 	}
-	slices.SortFunc(all, func(a, b candidate) int {
+	slices.SortFunc(left, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.id, b.id))
 	})
 	chosen := []gossip.NodeID{owner}
-	var rest []gossip.NodeID
-	for _, c := range all {
-		if len(chosen) < replicas && !used[c.host] {
-			used[c.host] = c.host != ""
+	choose := func(fits func(*candidate) bool) {
+		left = slices.DeleteFunc(left, func(c candidate) bool {
+			if len(chosen) >= replicas || !fits(&c) {
+				return false
+			}
+			zones[c.zone], hosts[c.host] = true, c.host != ""
 			chosen = append(chosen, c.id)
-			continue
-		}
-		rest = append(rest, c.id)
+			return true
+		})
 	}
-	return append(chosen, rest[:max(0, min(replicas-len(chosen), len(rest)))]...)
+	choose(func(c *candidate) bool { return !zones[c.zone] && !hosts[c.host] })
+	choose(func(c *candidate) bool { return !zones[c.zone] })
+	choose(func(c *candidate) bool { return !hosts[c.host] })
+	choose(func(*candidate) bool { return true })
+	return chosen
 }
 
 // hostOf returns the host of an address, "" if the address has none.

@@ -152,6 +152,40 @@ func TestHostsOfAddresses(t *testing.T) {
 	}
 }
 
+// TestChooseSpreadsCopiesOverZones checks that members of zones without a copy go first, then hosts
+// without a copy, whatever their hashes, and that a member without a zone gets a copy only when no zone
+// is left.
+func TestChooseSpreadsCopiesOverZones(t *testing.T) {
+	for _, c := range []struct {
+		zones, hosts []string // of members 1, 2, ...; 1 is the owner
+		replicas     int
+		want         [][]gossip.NodeID // the possible choices, sorted
+	}{
+		{[]string{"a", "a", "a", "b", "c"}, []string{"1", "2", "3", "4", "5"}, 3, [][]gossip.NodeID{{1, 4, 5}}},
+		{[]string{"a", "a", "b", "b", "c"}, []string{"1", "2", "3", "4", "5"}, 3, [][]gossip.NodeID{{1, 3, 5}, {1, 4, 5}}},
+		{[]string{"a", "a", "b", "b"}, []string{"1", "1", "2", "2"}, 3, [][]gossip.NodeID{{1, 2, 3}, {1, 2, 4}, {1, 3, 4}}},
+		{[]string{"a", "a", "a", "b"}, []string{"1", "1", "2", "1"}, 3, [][]gossip.NodeID{{1, 3, 4}}},
+		{[]string{"", "", "", ""}, []string{"1", "1", "2", "3"}, 3, [][]gossip.NodeID{{1, 3, 4}}},
+		{[]string{"a", "", "b"}, []string{"1", "2", "3"}, 2, [][]gossip.NodeID{{1, 3}}},
+		{[]string{"a", "", "a"}, []string{"1", "2", "1"}, 2, [][]gossip.NodeID{{1, 2}}},
+	} {
+		v := &gossip.View{Epoch: 1}
+		for i, zone := range c.zones {
+			v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(i + 1), Zone: zone, Addr: c.hosts[i] + ":1"}, Status: gossip.Up})
+		}
+		for shard := range protocol.ShardID(100) {
+			got := Choose(v, "", "t", shard, 1, c.replicas)
+			if got[0] != 1 {
+				t.Fatalf("zones %v: the owner is not the first of %v", c.zones, got)
+			}
+			slices.Sort(got)
+			if !slices.ContainsFunc(c.want, func(w []gossip.NodeID) bool { return slices.Equal(w, got) }) {
+				t.Fatalf("zones %v, hosts %v, shard %d: chooses %v, want one of %v", c.zones, c.hosts, shard, got, c.want)
+			}
+		}
+	}
+}
+
 // Holders on hosts without a copy go first, and members that are not up are none.
 func TestChooseSkipsMembersThatAreNotUp(t *testing.T) {
 	v := &gossip.View{Epoch: 1}

@@ -13,7 +13,7 @@ func sampleView() *gossip.View {
 	return &gossip.View{
 		Cluster: 7, Epoch: gossip.FirstEpoch(1_700_000_000) + 3,
 		Members: []gossip.Member{
-			{Node: gossip.Node{ID: 1, Name: "a", Addr: "10.0.0.1:7000", Roles: []string{"x", "y"}, AppVersion: "1.2", Metadata: map[string]string{"rack": "b7", "a": ""}, WireOldest: 3, WireNewest: 200}, Joined: gossip.FirstEpoch(9), Status: gossip.Up},
+			{Node: gossip.Node{ID: 1, Name: "a", Addr: "10.0.0.1:7000", Roles: []string{"x", "y"}, Zone: "eu-1a", AppVersion: "1.2", Metadata: map[string]string{"rack": "b7", "a": ""}, WireOldest: 3, WireNewest: 200}, Joined: gossip.FirstEpoch(9), Status: gossip.Up},
 			{Node: gossip.Node{ID: 2, Name: "b", Addr: "[::1]:1"}, Joined: gossip.FirstEpoch(9) + 1, Status: gossip.Joining},
 			{Node: gossip.Node{ID: 3}, Status: gossip.Leaving},
 		},

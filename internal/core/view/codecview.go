@@ -109,6 +109,7 @@ func codeNode(n *gossip.Node, c *wire.Coder) {
 		wire.U64(c, &n.ID)
 		c.String("name", &n.Name, NameBytesMax)
 		c.String("address", &n.Addr, NameBytesMax)
+		c.String("zone", &n.Zone, NameBytesMax)
 		c.String("version", &n.AppVersion, NameBytesMax)
 		c.Strings("roles", &n.Roles, wire.NoLimit, roleBytesMax)
 		c.StringMap("metadata", &n.Metadata, metadataMax, roleBytesMax, NameBytesMax)
