@@ -14,6 +14,9 @@ type draining struct {
 	models []*Model
 	// done: everything was handed over before the process left.
 	done bool
+	// late: the process left before that, since its patience was over. A Node whose Drain fails
+	// does not leave: it closes, and its handlers may go on for a while.
+	late bool
 	// farewells counts, by member, those that it has not acknowledged.
 	farewells map[gossip.NodeID]int
 }
@@ -50,6 +53,7 @@ func (d *draining) startDrain(models []*Model, then func()) {
 		if !d.done && r.Config.Orderly && p.Active() {
 			d.checkPatience()
 		}
+		d.late = !d.done
 		leave()
 	})
 }

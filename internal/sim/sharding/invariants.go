@@ -184,7 +184,7 @@ func (v *Invariants) checkStrict(m *base, shard protocol.ShardID) {
 		if v.sideOf(m.site.member) != v.sideOf(q.member) || r.Parts() && !v.areMembers(m.p.ID(), q.p.ID()) {
 			continue // package invariant has what holds between two clusters or lineages
 		}
-		if q.member.Leaving() && !r.Config.Drain {
+		if q.member.Leaving() && !r.Config.Drain || q.draining.late {
 			continue // it goes in the middle of its work, as no Node does
 		}
 		since := q.busySince(m.number, shard)

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
@@ -13,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/sim/process"
 	"github.com/peerage-go/peerage/internal/sim/run"
 	"github.com/peerage-go/peerage/internal/sim/seed"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
 func TestRecordsAreDecodedAsTheyWereEncoded(t *testing.T) {
@@ -69,6 +71,23 @@ func TestEndingsOfTheNewestInstanceCount(t *testing.T) {
 	checks.noteStopped(newer)
 	if e := checks.endings[3]; e.how != endedInOrder || !e.stopped || e.to != gossip.NodeID(2) {
 		t.Errorf("ended %+v", e)
+	}
+}
+
+// TestALateDrainIsMarked checks that a process which leaves before it has handed everything over is
+// marked: its handlers may still run, so S1 in its strict form does not hold of it (TestSeeds, seed 1633008).
+func TestALateDrainIsMarked(t *testing.T) {
+	r := run.New(&seed.Options{Nodes: 1})
+	r.Config = seed.Config{Drain: true, Lease: time.Second, RemoveAfter: 2 * time.Second}
+	for _, handed := range []bool{false, true} {
+		p := &process.Process{Run: r, Thread: virtual.NewThread(&r.Time)}
+		d, left := draining{site: &site{p: p}}, false
+		d.startDrain(nil, func() { left = true })
+		d.done = handed
+		r.Until(r.Now().Add(2 * r.Config.DrainPatience()))
+		if !left || d.late == handed {
+			t.Errorf("handed over %v: left %v, late %v", handed, left, d.late)
+		}
 	}
 }
 
