@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/testsize"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -40,6 +41,8 @@ type world struct {
 	posted, delivered func(from, to gossip.NodeID, m Message)
 	// hasty leaves the invariants out, which costs as much as there are keys.
 	hasty bool
+	// thorough has them checked after each step, however many keys there are.
+	thorough bool
 	// afterStep is called after every step.
 	afterStep func(*simNode)
 }
@@ -80,7 +83,7 @@ func (f *flights) Pop() any {
 }
 
 func newWorld(t testing.TB, seed uint64, n int, tweak func(*Config)) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1, nodes: map[gossip.NodeID]*simNode{}, tweak: tweak, delayMax: 200 * time.Microsecond}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1, nodes: map[gossip.NodeID]*simNode{}, tweak: tweak, delayMax: 200 * time.Microsecond, thorough: testsize.Full()}
 	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 	for i := range n {
 		v.Members = append(v.Members, member(gossip.NodeID(i+1), gossip.Up))
@@ -157,8 +160,8 @@ func (w *world) step(id gossip.NodeID, ev Event) {
 	}
 	var out Effects
 	n.core.Step(w.now, ev, &out)
-	// The invariants cost as much as there are keys: with many, some of the steps are checked.
-	if n.unchecked++; !w.hasty && n.unchecked*64 >= n.core.store.keys {
+	// The invariants cost as much as there are keys: with many, a sample has some of the steps checked.
+	if n.unchecked++; !w.hasty && (w.thorough || n.unchecked*64 >= n.core.store.keys) {
 		n.core.checkInvariants()
 		n.unchecked = 0
 	}
