@@ -18,7 +18,6 @@ func TestBenchMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of load; the run without -short plays them")
 	}
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "bench.json")
 	var out, errs bytes.Buffer
 	only, rows := "remote-ask,local-ask,leave", 10

@@ -4,15 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -24,19 +21,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	runSideBySide()
 	os.Exit(m.Run())
-}
-
-// runSideBySide runs twice as many parallel tests as there are processors, since the processes
-// of a test wait most of the time. A -parallel of the command line prevails.
-func runSideBySide() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
-	}
 }
 
 func TestDemoOnRealProcesses(t *testing.T) {

@@ -42,7 +42,6 @@ func TestClocksAndDisksOnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds of processes; the run without -short plays them")
 	}
-	t.Parallel()
 	faults, rounds := "clock,disk", strconv.Itoa(testsize.Runs(0, 4, 8))
 	if os.Getuid() != 0 {
 		faults, rounds = "clock", strconv.Itoa(testsize.Runs(0, 2, 4))
