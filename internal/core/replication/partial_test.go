@@ -17,7 +17,7 @@ import (
 // of bytes.
 func TestLargeValueIsMendedInParts(t *testing.T) {
 	t.Parallel()
-	n, differ := testsize.Runs(24_000, 40_000, 100_000), 8
+	n, differ := testsize.Runs(40_000, 40_000, 100_000), 8
 	for _, c := range []struct {
 		name   string
 		fill   func(i int) operation.Op
