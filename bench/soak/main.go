@@ -58,9 +58,12 @@ func main() {
 
 // haveTools reports whether the programs are here that cuts need.
 func haveTools() bool {
-	_, err := exec.LookPath("ip")
-	_, err2 := exec.LookPath("nft")
-	return err == nil && err2 == nil
+	for _, tool := range []string{"ip", "nft"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // runSoak plays the soak, in a network namespace of its own if there are cuts, and returns the exit

@@ -3,9 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,7 +37,7 @@ type Report struct {
 	Seed    uint64              `json:"seed"`
 	Nodes   int                 `json:"nodes"`
 	// Faults counts the rounds by kind, Ended the processes that ended.
-	Faults  map[string]int      `json:"faults"`
+	Faults  map[string]uint64   `json:"faults"`
 	Ended   int                 `json:"processes_ended"`
 	Load    harness.Totals      `json:"load"`
 	Machine machine.Summary     `json:"machine"`
@@ -81,7 +79,7 @@ func (r *Report) String() string {
 	}
 	r.writeRows(w, logFigure.name)
 	w.Flush()
-	fmt.Fprintf(&b, "\n%.0f s, seed %d; faults: %s; %d processes ended\n", r.Seconds, r.Seed, formatCounts(r.Faults), r.Ended)
+	fmt.Fprintf(&b, "\n%.0f s, seed %d; faults: %s; %d processes ended\n", r.Seconds, r.Seed, harness.Reasons(r.Faults), r.Ended)
 	fmt.Fprintf(&b, "load: %d asked, %d answered, %d given up; failed attempts: %s\n", r.Load.Asked, r.Load.Answered, r.Load.GaveUp, harness.Reasons(r.Load.Tries))
 	fmt.Fprintf(&b, "%smachine: %s\n%s\n", r.formatLimit(), r.Machine, r.Verdict)
 	return b.String()
@@ -117,15 +115,6 @@ func (r *Report) writeRows(w *tabwriter.Writer, name string) {
 			fmt.Fprintf(w, "%s\t%s\t%.1f\t%+.1f\t%.1f\t%+.1f\t%.1f\t%s\t%s\t\n", row.Figure, row.Node, row.Mean, row.SlopePerHour, row.SlopeError, row.Growth, row.Allowance, row.Unit, row.Verdict)
 		}
 	}
-}
-
-// formatCounts lists counts by name.
-func formatCounts(counts map[string]int) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%s %d", k, counts[k]))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // save writes the report to a file.

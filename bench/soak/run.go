@@ -48,7 +48,7 @@ func playSoak(ctx context.Context, o options, dir string) (*Report, error) {
 	watch := machine.Start(f.PIDs)
 	err := s.playRounds(ctx)
 	r := &Report{
-		At: time.Now().UTC(), Env: harness.ThisEnvironment(), Seed: o.seed, Nodes: o.nodes, Faults: map[string]int{}, Samples: s.samples,
+		At: time.Now().UTC(), Env: harness.ThisEnvironment(), Seed: o.seed, Nodes: o.nodes, Faults: map[string]uint64{}, Samples: s.samples,
 		Load: f.Totals(), Machine: watch.Stop(), Ended: len(f.All()) - o.nodes,
 	}
 	if s.began.IsZero() {

@@ -252,8 +252,8 @@ func TestAReliableMessageWaitsForItsState(t *testing.T) {
 		deliver(t, s, "a", reliably(2, 3))
 		k.confirmOne(t, failure.Abandoned)
 		o.expect(t, ReliableHandled, ReliableHandled, ReliableRefused)
-		if k.states["a"] != "xxx" {
-			t.Errorf("kept %q", k.states["a"])
+		if want := strings.Repeat("x", 3); k.states["a"] != want { // one for each handled message
+			t.Errorf("kept %q, want %q", k.states["a"], want)
 		}
 	})
 }

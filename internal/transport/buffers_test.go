@@ -110,19 +110,19 @@ func TestPiecesAreCheckedAgainstTheirFrame(t *testing.T) {
 		bad     bool
 	}
 	for name, steps := range map[string][]step{
-		"two pieces":                {{1, 1 | firstPiece, piece(5, "abc"), "", false}, {1, 1, []byte("de"), "abcde", false}},
-		"one piece":                 {{1, 4 | firstPiece, piece(3, "abc"), "abc", false}, {1, 4 | firstPiece, piece(1, "d"), "d", false}},
-		"two slots":                 {{1, 1 | firstPiece, piece(2, "a"), "", false}, {2, 2 | firstPiece, piece(2, "x"), "", false}, {1, 1, []byte("b"), "ab", false}, {2, 2, []byte("y"), "xy", false}},
-		"as large as allowed":       {{1, 1 | firstPiece, piece(100, "a"), "", false}},
-		"too large":                 {{1, 1 | firstPiece, piece(101, "a"), "", true}},
-		"no begin":                  {{1, 1, []byte("a"), "", true}},
-		"a second begin":            {{1, 1 | firstPiece, piece(5, "a"), "", false}, {1, 1 | firstPiece, piece(5, "a"), "", true}},
-		"no length":                 {{1, 1 | firstPiece, []byte("abc"), "", true}},
-		"nothing in the first":      {{1, 1 | firstPiece, piece(5, ""), "", true}},
-		"nothing in a later one":    {{1, 1 | firstPiece, piece(5, "a"), "", false}, {1, 1, nil, "", true}},
-		"another kind":              {{1, 1 | firstPiece, piece(5, "a"), "", false}, {2, 1, []byte("b"), "", true}},
-		"one byte too many":         {{1, 1 | firstPiece, piece(2, "a"), "", false}, {1, 1, []byte("bc"), "", true}},
-		"one byte too many at once": {{1, 1 | firstPiece, piece(2, "abc"), "", true}},
+		"two pieces":                     {{1, 1 | firstPiece, piece(5, "abc"), "", false}, {1, 1, []byte("de"), "abcde", false}},
+		"one piece":                      {{1, 4 | firstPiece, piece(3, "abc"), "abc", false}, {1, 4 | firstPiece, piece(1, "d"), "d", false}},
+		"two slots":                      {{1, 1 | firstPiece, piece(2, "a"), "", false}, {2, 2 | firstPiece, piece(2, "x"), "", false}, {1, 1, []byte("b"), "ab", false}, {2, 2, []byte("y"), "xy", false}},
+		"as large as allowed":            {{1, 1 | firstPiece, piece(100, "a"), "", false}},
+		"too large":                      {{1, 1 | firstPiece, piece(101, "a"), "", true}},
+		"no begin":                       {{1, 1, []byte("a"), "", true}},
+		"a second begin":                 {{1, 1 | firstPiece, piece(5, "a"), "", false}, {1, 1 | firstPiece, piece(5, "a"), "", true}},
+		"no length":                      {{1, 1 | firstPiece, []byte("abc"), "", true}},
+		"nothing in the first":           {{1, 1 | firstPiece, piece(5, ""), "", true}},
+		"nothing in a later one":         {{1, 1 | firstPiece, piece(5, "a"), "", false}, {1, 1, nil, "", true}},
+		"another kind":                   {{1, 1 | firstPiece, piece(5, "a"), "", false}, {2, 1, []byte("b"), "", true}},
+		"one byte too many":              {{1, 1 | firstPiece, piece(2, "a"), "", false}, {1, 1, []byte("bc"), "", true}},
+		"one byte too many in one piece": {{1, 1 | firstPiece, piece(2, "abc"), "", true}},
 	} {
 		r := &receiver{cfg: &Config{Message: classLimits{FrameBytesMax: 100}}}
 		r.halves.initHalves(1000)

@@ -172,8 +172,8 @@ func TestSourcesAreHosts(t *testing.T) {
 	}
 }
 
-// TestALinkRedialsOnceAfterALoss checks that a link without frames dials once after a loss, to find out
-// what happened, and no more.
+// TestALinkRedialsOnceAfterALoss checks that a link without frames dials exactly once after a loss, to
+// find out what happened.
 func TestALinkRedialsOnceAfterALoss(t *testing.T) {
 	inMemory(t, func(w *world) {
 		a, b := w.start(1), w.start(2)

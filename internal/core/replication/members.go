@@ -61,8 +61,8 @@ type members struct {
 	// behind is set until it has caught up after it last kept a set, even if the set was
 	// dropped because the view settled without it.
 	behind bool
-	// lost is the newest view in which fewer than a majority of a kept set were present: no
-	// member may hold a value that was confirmed before.
+	// lost is the newest view in which a majority of a kept set was absent: values that were
+	// confirmed before it may be gone from all members.
 	lost  gossip.Epoch
 	peers []*peer // sorted by seniority
 	byID  map[gossip.NodeID]*peer

@@ -153,10 +153,10 @@ func (d *Driver) readAt(r replication.Read, answer func(replication.Reply)) repl
 	return r.ID
 }
 
-// isDurable reports whether a key is kept in the host's file.
 // Lost returns the newest view before which confirmed values may be gone.
 func (d *Driver) Lost() gossip.Epoch { return d.core.Lost() }
 
+// isDurable reports whether a key is kept in the host's file.
 func (d *Driver) isDurable(key string) bool { return d.disk != nil && d.disk.disks.isDurable(key) }
 
 func (d *Driver) newRequest(answer func(replication.Reply)) replication.RequestID {

@@ -25,16 +25,17 @@ type misused struct {
 
 // makeMisuse makes a request that must be refused in the step in which it is made, and change nothing.
 func (c *requestClient) makeMisuse() {
-	c.d.step(replication.Tick{}) // what is due now may show that the disk fails, which changes the list
+	// What is due now is no effect of the request. It may show that the disk fails, which changes the list.
+	c.d.step(replication.Tick{})
 	all := c.misusedRequests()
 	c.makeMisused(all[c.rand.IntN(len(all))])
 }
 
-// makeMisused makes a request that must be refused, and checks the refusal.
+// makeMisused makes a request that must be refused, and checks the refusal. The caller has stepped what
+// is due.
 func (c *requestClient) makeMisused(m misused) {
 	d := c.d
 	m.Level = replicator.Local
-	d.step(replication.Tick{}) // what is due now is no effect of the request
 	if !c.admits() {
 		m.code = replicator.ErrLimit // before the core looks at the ops
 	}
