@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/mutate/switches"
 )
 
 const source = `package a
@@ -227,5 +230,46 @@ func TestTheCommandPlaysAPackage(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "drop: o.next++ (line ") || !strings.Contains(out.String(), "100.0 %") {
 		t.Error(out.String())
+	}
+}
+
+// TestMethodsOfGenericTypesHaveTheirReceiver checks that the key of a mutant names the receiver of
+// its function, with no, one, and several type parameters.
+func TestMethodsOfGenericTypesHaveTheirReceiver(t *testing.T) {
+	sites, _ := scan(t, "package a\n\ntype one[K any] struct{ n int }\n\ntype two[K, V any] struct{ n int }\n\nfunc (o one[K]) get() bool { return o.n == 1 }\n\nfunc (o *two[K, V]) get() bool { return o.n == 2 }\n")
+	var got []string
+	for _, s := range sites {
+		got = append(got, s.fn)
+	}
+	if want := []string{"one.get", "two.get"}; !slices.Equal(got, want) {
+		t.Errorf("the functions are %q, want %q", got, want)
+	}
+}
+
+// TestAMutantThatWaitsForeverIsStopped checks that a run which waits is stopped at its bound, and
+// is no failure of a test yet; a run that ends is not stopped.
+func TestAMutantThatWaitsForeverIsStopped(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "waits.test")
+	script := "#!/bin/sh\nif [ \"$" + switches.EnvMutant + "\" = 1 ]; then exec tail -f /dev/null; fi\n"
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	pl, s := &player{}, &suite{path: "a", binary: binary}
+	if killer, waits, err := pl.runMutant(s, &site{id: 1}, cost{}, time.Millisecond, []string{"TestA"}); killer != "" || !waits || err != nil {
+		t.Errorf("a run without an end returns %q, %t, %v", killer, waits, err)
+	}
+	if killer, waits, err := pl.runMutant(s, &site{id: 2}, cost{}, time.Hour, []string{"TestA"}); killer != "" || waits || err != nil {
+		t.Errorf("a run that ends returns %q, %t, %v", killer, waits, err)
+	}
+}
+
+// TestSlownessKillsNoMutant checks that a run which is stopped at its bound is a failure only if
+// the same tests without the mutant need less than a third of it.
+func TestSlownessKillsNoMutant(t *testing.T) {
+	if isSlowness(time.Second, 6*time.Second) {
+		t.Error("a sixth of the bound counts as slow")
+	}
+	if !isSlowness(2*time.Second, 6*time.Second) {
+		t.Error("a third of the bound does not count as slow")
 	}
 }

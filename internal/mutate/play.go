@@ -30,11 +30,14 @@ const soon = time.Second
 
 // A test process with a mutant may use cpuBase of processor time, and ten times what its tests
 // use without. So a mutant that never ends is found also on a machine that is busy with other
-// work. A process that waits for something that never happens is ended after wallBase, and ten
-// times what its tests take without a mutant.
+// work. A process that waits for something that never happens is stopped after wallBase, and ten
+// times what its tests take without a mutant. Then the same tests run without the mutant: only if
+// these need less than a third of that time, the mutant had no end. Otherwise the machine is slow,
+// and the mutant runs again with wallSlow, and ten times what this run took.
 const (
 	cpuBase  = 3 * time.Second
-	wallBase = time.Minute
+	wallBase = 5 * time.Second
+	wallSlow = time.Minute
 )
 
 // noFailFile keeps tests with package rapid from writing files when they fail, as they do with
@@ -216,27 +219,56 @@ func (pl *player) firstFailure(s *suite, m *site, usual cost, tests []string) (s
 	if len(tests) == 0 {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), wallBase+10*usual.wall)
+	bound := wallBase + 10*usual.wall
+	killer, waits, err := pl.runMutant(s, m, usual, bound, tests)
+	if err != nil || !waits {
+		return killer, err
+	}
+	began := time.Now()
+	if out, _, err := pl.runTests(context.Background(), s, 0, nil, "-test.run", exactly(tests...)); err != nil {
+		return "", fmt.Errorf("%s fails without a mutant: %w\n%s", s.path, err, out)
+	}
+	took := time.Since(began)
+	if isSlowness(took, bound) {
+		killer, waits, err = pl.runMutant(s, m, usual, wallSlow+10*took, tests)
+	}
+	if waits {
+		killer = noEnd
+	}
+	return killer, err
+}
+
+// noEnd is the killer of a mutant that uses processor time without an end, or waits forever.
+const noEnd = "no end"
+
+// isSlowness reports whether a run that did not end within the bound may only have been slow, as
+// the same tests without a mutant took this long.
+func isSlowness(took, bound time.Duration) bool { return took >= bound/3 }
+
+// runMutant runs tests once while a mutant is on, and returns the test that fails. It returns true
+// if the run was stopped at the bound, though it had not used its processor time.
+func (pl *player) runMutant(s *suite, m *site, usual cost, bound time.Duration, tests []string) (string, bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	out, _, err := pl.runTests(ctx, s, cpuBase+10*usual.cpu, []string{switches.EnvMutant + "=" + strconv.Itoa(m.id)}, "-test.failfast", "-test.run", exactly(tests...))
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return "", nil
+		return "", false, nil
 	case ctx.Err() != nil:
-		return "no end", nil
+		return "", true, nil
 	case !errors.As(err, &exit):
-		return "", err
+		return "", false, err
 	case exit.Sys().(syscall.WaitStatus).Signaled():
-		return "no end", nil
+		return noEnd, false, nil
 	}
 	if f := failLine.FindSubmatch(out); f != nil {
-		return string(f[1]), nil
+		return string(f[1]), false, nil
 	}
 	if bytes.Contains(out, []byte("panic")) || bytes.Contains(out, []byte("fatal error")) {
-		return "a panic", nil
+		return "a panic", false, nil
 	}
-	return "", fmt.Errorf("%s ends with %w:\n%s", s.path, err, out)
+	return "", false, fmt.Errorf("%s ends with %w:\n%s", s.path, err, out)
 }
 
 // forEach calls do for all items, some at a time, and returns the first error.
