@@ -89,7 +89,7 @@ func (n reporter) describeNode() figures.Node {
 		LeftSeconds: m.Lease.Left.Seconds(), FullSeconds: s.gossip.Config().Lease.Seconds(),
 	}
 	durations := n.exporter.countDurations()
-	f.Links, f.Types, f.Data = linkFigures(m.Links), s.typeFigures(durations.Asks), s.dataFigures(durations.MajorityWrites)
+	f.Links, f.Types, f.Data = linkFigures(m.Links), s.typeFigures(durations.Asks), s.dataFigures(durations)
 	return f
 }
 
@@ -166,9 +166,8 @@ func addMoves(f *figures.Type, t *placement.TypeStatus) {
 	}
 }
 
-// dataFigures returns the figures of the application's data, by role. writes are the durations of
-// majority writes.
-func (s *stack) dataFigures(writes map[string][]uint64) (out []figures.DataSet) {
+// dataFigures returns the figures of the application's data, by role.
+func (s *stack) dataFigures(durations figures.Durations) (out []figures.DataSet) {
 	ctx, cancel := context.WithTimeout(context.Background(), dataPatience)
 	defer cancel()
 	for _, role := range s.roles() {
@@ -179,7 +178,7 @@ func (s *stack) dataFigures(writes map[string][]uint64) (out []figures.DataSet) 
 		f := figures.DataSet{
 			Role: role, Keys: st.Keys - st.Tombstones, Tombstones: st.Tombstones, Bytes: st.Bytes, Pending: st.Pending, Lag: st.LagMax,
 			Settled: st.Settled, DurableFailing: st.DurableFailing, Updates: st.Updates, Reads: st.Reads, QuorumErrors: st.QuorumErrors,
-			WriteBuckets: writes[role],
+			WriteBuckets: durations.MajorityWrites[role], ReadBuckets: durations.MajorityReads[role],
 		}
 		if f.Lag > 0 && len(peers) > 0 {
 			f.Behind = slices.MaxFunc(peers, func(a, b figures.Replica) int { return cmp.Compare(a.Lag, b.Lag) }).ID

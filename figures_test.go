@@ -82,7 +82,7 @@ func TestFiguresWithoutANodeThatHangs(t *testing.T) {
 	})
 }
 
-// The durations of asks and of majority writes come from the histograms of the metrics.
+// The durations of asks, and of majority writes and reads, come from the histograms of the metrics.
 func TestFiguresHaveLatenciesOfMetrics(t *testing.T) {
 	inBubble(t, 1, func(c *cluster) {
 		m := c.addWith(1, func(cfg *peerage.Config) { cfg.Registerer = prometheus.NewRegistry() }, nil)
@@ -97,12 +97,20 @@ func TestFiguresHaveLatenciesOfMetrics(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for _, level := range []ddata.Level{ddata.Majority, ddata.Majority, ddata.Local} {
+			if _, err := ddata.Get(context.Background(), m.Data(""), ddata.ORSetKey[string]("words"), level); err != nil {
+				t.Fatal(err)
+			}
+		}
 		got := collect(t, m.Node)
 		if b := got.Nodes[0].Types[0].AskBuckets; len(b) != len(figures.LatencyBounds())+1 || b[len(b)-1] != 20 {
 			t.Errorf("buckets %v, want 20 asks", b)
 		}
 		if b := got.Nodes[0].Data[0].WriteBuckets; len(b) != len(figures.LatencyBounds())+1 || b[len(b)-1] != 3 {
 			t.Errorf("buckets %v, want three majority writes", b)
+		}
+		if b := got.Nodes[0].Data[0].ReadBuckets; len(b) != len(figures.LatencyBounds())+1 || b[len(b)-1] != 2 {
+			t.Errorf("buckets %v, want two majority reads", b)
 		}
 	})
 }

@@ -234,7 +234,7 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("-images takes the screenshots in docs/images")
 	}
 	for name, flags := range map[string][]string{
-		"dashboard": {"--window-size=1280,960"}, "dashboard-dark": {"--window-size=1280,960", "--blink-settings=preferredColorScheme=0"},
+		"dashboard": {"--window-size=1280,1000"}, "dashboard-dark": {"--window-size=1280,1000", "--blink-settings=preferredColorScheme=0"},
 	} {
 		page := afterACrash().routes()
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -286,7 +286,7 @@ func (f *moving) Collect(ctx context.Context) figures.Cluster {
 		}
 		n.Data = slices.Clone(n.Data)
 		for j := range n.Data {
-			n.Data[j].WriteBuckets = n.Types[0].AskBuckets
+			n.Data[j].WriteBuckets, n.Data[j].ReadBuckets = n.Types[0].AskBuckets, n.Types[1].AskBuckets
 		}
 		c.Nodes = append(c.Nodes, n)
 	}
@@ -307,7 +307,7 @@ func afterACrash() *hub {
 		}
 		n.Data = []figures.DataSet{{Keys: 2318, Bytes: 1 << 18, Tombstones: 41, Settled: true}}
 		for j, name := range []string{"cart", "session", "lobby"} {
-			n.Types[j].Name, n.Types[j].Entities = name, 8000-3000*j
+			n.Types[j].Name, n.Types[j].Entities, n.Types[j].Shards = name, 8000-3000*j, 64
 		}
 	}
 	h := newHub(f, Options{Streams: 2, Logger: discarded()})
@@ -322,7 +322,7 @@ func afterACrash() *hub {
 	}
 	for i := range 256 {
 		n := &f.shards.Nodes[i%4]
-		n.Shards = append(n.Shards, sharding.ShardStats{Shard: sharding.ShardID(i), Entities: 100 + i})
+		n.Shards = append(n.Shards, sharding.ShardStats{Shard: sharding.ShardID(i), Entities: 100 + i%51})
 	}
 	for j := range f.cluster.Nodes[0].Types {
 		t := &f.cluster.Nodes[0].Types[j]

@@ -165,7 +165,7 @@ func TestRehearsal(t *testing.T) {
 func TestRatesAndLatencies(t *testing.T) {
 	f := invent(2, 1, 8)
 	h := newHub(f, Options{})
-	if s := f.poll(t, h); s.Totals.AskRate != -1 || s.Totals.P99 != -1 || s.Data[0].WriteP99 != -1 {
+	if s := f.poll(t, h); s.Totals.AskRate != -1 || s.Totals.P99 != -1 || s.Data[0].WriteP99 != -1 || s.Data[0].ReadP99 != -1 {
 		t.Errorf("before a second poll: %+v, %+v", s.Totals, s.Data)
 	}
 	next := invent(2, 1, 8)
@@ -181,11 +181,15 @@ func TestRatesAndLatencies(t *testing.T) {
 			}
 		}
 		next.cluster.Nodes[i].Data[0].WriteBuckets = typ.AskBuckets
+		next.cluster.Nodes[i].Data[0].ReadBuckets = slices.Repeat([]uint64{50}, len(bounds)+1)
 	}
 	f.cluster = next.cluster
 	s := f.poll(t, h)
 	if d := s.Data[0]; d.WriteP50 != 0.1 || d.WriteP99 < 0.24 || d.WriteP99 > 0.25 {
 		t.Errorf("%+v, want majority writes of 0.1 ms and just under 0.25 ms", d)
+	}
+	if d := s.Data[0]; d.ReadP50 != 0.05 || d.ReadP99 != 0.099 {
+		t.Errorf("%+v, want majority reads in the first bucket, of 0.1 ms", d)
 	}
 	if s.Totals.AskRate != 100 || s.Totals.P50 != 0.1 || s.Totals.P99 < 0.24 || s.Totals.P99 > 0.25 || !s.Totals.Measured {
 		t.Errorf("%+v, want 100 a second, 0.1 ms and just under 0.25 ms", s.Totals)

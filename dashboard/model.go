@@ -231,10 +231,10 @@ func (m *model) addTypes(s *shown, c *figures.Cluster, span float64) {
 	}
 	sum := &s.Totals
 	sum.AskRate, sum.P50, sum.P99, sum.Answering = -1, -1, -1, len(c.Nodes)
-	var before, now []uint64
+	var all growth
 	for _, r := range rows { // order-free: sorted below
-		r.P50, r.P99 = percentiles(r.before, r.now)
-		before, now = addCounts(before, r.before), addCounts(now, r.now)
+		r.P50, r.P99 = r.asks.percentiles()
+		all.before, all.now = addCounts(all.before, r.asks.before), addCounts(all.now, r.asks.now)
 		sum.Entities, sum.Shards, sum.Moving = sum.Entities+r.Entities, sum.Shards+r.Shards, sum.Moving+r.Moving
 		sum.Doubles, sum.Losses, sum.Buffered = sum.Doubles+r.doubles, sum.Losses+r.losses, sum.Buffered+r.Waiting
 		sum.Handoffs += r.handoffs
@@ -244,7 +244,7 @@ func (m *model) addTypes(s *shown, c *figures.Cluster, span float64) {
 		sum.Measured = sum.Measured || r.sampled
 		s.Types = append(s.Types, *r)
 	}
-	sum.P50, sum.P99 = percentiles(before, now)
+	sum.P50, sum.P99 = all.percentiles()
 	slices.SortFunc(s.Types, func(a, b typeRow) int { return cmp.Compare(a.Name, b.Name) })
 }
 
@@ -272,15 +272,19 @@ func (r *typeRow) addNode(n *figures.Node, t, before *figures.Type, span float64
 	r.Rate = max(0, r.Rate) + perSecond(t.Handled, before.Handled, span)
 	r.Dropped += perSecond(t.Dropped, before.Dropped, span)
 	r.handoffs += perSecond(t.HandoffsIn, before.HandoffsIn, span)
-	if bucketsGrew(before.AskBuckets, t.AskBuckets) {
-		r.before, r.now = addCounts(r.before, before.AskBuckets), addCounts(r.now, t.AskBuckets)
-	}
+	r.asks.add(before.AskBuckets, t.AskBuckets)
 }
 
-// bucketsGrew reports whether there are buckets, and they were not reset since the ones before.
-func bucketsGrew(before, now []uint64) bool {
+// growth sums cumulative buckets of nodes at the last poll and at this one.
+type growth struct{ before, now []uint64 }
+
+// add adds the buckets of one node. It leaves out a node without buckets, and one that has reset
+// them since the last poll.
+func (g *growth) add(before, now []uint64) {
 	last := len(now) - 1
-	return last >= 0 && (len(before) == 0 || before[last] <= now[last])
+	if last >= 0 && (len(before) == 0 || before[last] <= now[last]) {
+		g.before, g.now = addCounts(g.before, before), addCounts(g.now, now)
+	}
 }
 
 // addCounts adds b to a, which may be nil.
@@ -295,15 +299,15 @@ func addCounts(a, b []uint64) []uint64 {
 }
 
 // percentiles returns the median and the 99th percentile, in milliseconds, of what was added
-// to cumulative buckets; -1 if nothing was.
-func percentiles(before, now []uint64) (p50, p99 float64) {
-	if len(now) == 0 {
+// since the last poll; -1 if nothing was.
+func (g *growth) percentiles() (p50, p99 float64) {
+	if len(g.now) == 0 {
 		return -1, -1
 	}
-	before = addCounts(slices.Clone(before), make([]uint64, len(now)))
-	counts := make([]uint64, len(now))
-	for i := range now {
-		counts[i] = now[i] - min(before[i], now[i])
+	before := addCounts(slices.Clone(g.before), make([]uint64, len(g.now)))
+	counts := make([]uint64, len(g.now))
+	for i, n := range g.now {
+		counts[i] = n - min(before[i], n)
 	}
 	return quantileMillis(counts, 0.5), quantileMillis(counts, 0.99)
 }
@@ -331,11 +335,12 @@ func (m *model) addData(s *shown, c *figures.Cluster, span float64) {
 		for _, d := range c.Nodes[i].Data {
 			r := rows[d.Role]
 			if r == nil {
-				r = &dataRow{Role: d.Role, WriteP50: -1, WriteP99: -1}
+				r = &dataRow{Role: d.Role}
 				rows[d.Role] = r
 			}
-			if before, known := m.writesBefore(c.Nodes[i].ID, d.Role); known && span > 0 && bucketsGrew(before, d.WriteBuckets) {
-				r.before, r.now = addCounts(r.before, before), addCounts(r.now, d.WriteBuckets)
+			if before, known := m.dataBefore(c.Nodes[i].ID, d.Role); known && span > 0 {
+				r.writes.add(before.WriteBuckets, d.WriteBuckets)
+				r.reads.add(before.ReadBuckets, d.ReadBuckets)
 			}
 			r.Replicas++
 			r.Keys, r.Tombstones, r.Bytes = max(r.Keys, d.Keys), max(r.Tombstones, d.Tombstones), max(r.Bytes, d.Bytes)
@@ -351,19 +356,21 @@ func (m *model) addData(s *shown, c *figures.Cluster, span float64) {
 		}
 	}
 	for _, r := range rows { // order-free: sorted below
-		r.WriteP50, r.WriteP99 = percentiles(r.before, r.now)
+		r.WriteP50, r.WriteP99 = r.writes.percentiles()
+		r.ReadP50, r.ReadP99 = r.reads.percentiles()
 		s.Data = append(s.Data, *r)
 	}
 	slices.SortFunc(s.Data, func(a, b dataRow) int { return cmp.Compare(a.Role, b.Role) })
 }
 
-// writesBefore returns the durations of majority writes that a node reported at the last poll.
-func (m *model) writesBefore(id gossip.NodeID, role string) (buckets []uint64, known bool) {
+// dataBefore returns the figures of a role's data that a node reported at the last poll, empty if the
+// role is new. known reports whether the node reported any.
+func (m *model) dataBefore(id gossip.NodeID, role string) (d figures.DataSet, known bool) {
 	old, known := m.before[id]
 	if i := slices.IndexFunc(old.Data, func(d figures.DataSet) bool { return d.Role == role }); i >= 0 {
-		buckets = old.Data[i].WriteBuckets
+		d = old.Data[i]
 	}
-	return buckets, known
+	return d, known
 }
 
 // mapShards returns where the shards of a type run. err is the error of the query.

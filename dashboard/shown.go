@@ -106,11 +106,11 @@ type typeRow struct {
 	Unconfirmed int      `json:"unconfirmed"`
 	Problems    []string `json:"problems,omitempty"`
 
-	before, now []uint64 // ask buckets
-	doubles     uint64
-	losses      uint64
-	handoffs    float64
-	sampled     bool
+	asks     growth
+	doubles  uint64
+	losses   uint64
+	handoffs float64
+	sampled  bool
 }
 
 type dataRow struct {
@@ -129,7 +129,11 @@ type dataRow struct {
 	WriteP50 float64 `json:"write_p50_ms"`
 	WriteP99 float64 `json:"write_p99_ms"`
 
-	before, now []uint64 // write buckets
+	// ReadP50 and ReadP99 are of majority reads likewise.
+	ReadP50 float64 `json:"read_p50_ms"`
+	ReadP99 float64 `json:"read_p99_ms"`
+
+	writes, reads growth
 }
 
 // shardMap shows where the shards of one type run.

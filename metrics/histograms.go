@@ -176,6 +176,9 @@ func (h *histograms) countDurations() figures.Durations {
 		MajorityWrites: sumBuckets(h.ddata, "role", func(labels map[string]string) bool {
 			return labels["op"] == "update" && labels["consistency"] == "majority"
 		}),
+		MajorityReads: sumBuckets(h.ddata, "role", func(labels map[string]string) bool {
+			return labels["op"] == "get" && labels["consistency"] == "majority"
+		}),
 	}
 }
 

@@ -248,6 +248,7 @@ function drawData(s, ui) {
     row("replicas", `${d.replicas}${d.unsettled ? `, ${d.unsettled} catching up` : ""}`, d.unsettled),
     row("slowest replica", d.lag ? `${count(d.lag, "change")} behind (${d.behind})` : "level", d.lag > 1000),
     row("majority writes, p50 / p99", d.write_p99_ms < 0 ? "–" : `${millis(d.write_p50_ms)} / ${millis(d.write_p99_ms)}`),
+    row("majority reads, p50 / p99", d.read_p99_ms < 0 ? "–" : `${millis(d.read_p50_ms)} / ${millis(d.read_p99_ms)}`),
     row("waiting requests", number(d.pending)),
     row("tombstones", number(d.tombstones)),
     d.failing ? row("disk fails on", count(d.failing, "node"), true) : null,

@@ -176,12 +176,16 @@ type DataSet struct {
 	// WriteBuckets counts ended updates of this node at a majority by duration, as
 	// Type.AskBuckets counts asks. Those that failed are included.
 	WriteBuckets []uint64 `json:"write_buckets,omitempty"`
+	// ReadBuckets counts ended reads of this node at a majority likewise.
+	ReadBuckets []uint64 `json:"read_buckets,omitempty"`
 }
 
 // Durations are the histograms of metrics as dashboards need them, in the form of
 // Type.AskBuckets. nil maps: the node has no metrics.
 type Durations struct {
-	// Asks are ended asks by entity type, MajorityWrites ended updates at a majority by the
-	// metric label of their replicator's role.
-	Asks, MajorityWrites map[string][]uint64
+	// Asks are ended asks by entity type.
+	Asks map[string][]uint64
+	// MajorityWrites and MajorityReads are ended updates and reads at a majority, by the metric
+	// label of their replicator's role.
+	MajorityWrites, MajorityReads map[string][]uint64
 }
