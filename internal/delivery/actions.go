@@ -21,6 +21,7 @@ func (r *Router) carryOut(inc *Incarnation, rt *shardRoute) {
 		r.performAction(inc, rt, &a)
 	}
 	r.countHeld(rt)
+	r.looking.noteRoute(rt)
 }
 
 // countHeld brings the router's gauges up to the state of a route; called with the mutex.
@@ -86,7 +87,7 @@ func (r *Router) performOffered(inc *Incarnation, rt *shardRoute, a *route.Actio
 		r.counters.Sent(routeOf(a), rt.shard)
 	}
 	rt.core.Done(a, outcomeOf(err))
-	if rt.core.Due() {
+	if err != nil || rt.core.Due() {
 		r.carryOut(inc, rt)
 	}
 	return err

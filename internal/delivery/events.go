@@ -149,13 +149,15 @@ func (r *Router) OnPeerUp(inc *Incarnation, peer gossip.NodeID) {
 const looksPerAsk = 20
 
 // Look returns the homes of suspended routes, and repeats frames that may be lost: markers,
-// reports and queries about gates. Call it at intervals.
+// reports and queries about gates. Call it at intervals. It costs nothing for routes on which
+// nothing waits.
 func (r *Router) Look(inc *Incarnation) (down []gossip.NodeID) {
 	r.looks++
-	r.onRoutes(inc, func(c *route.Route[Message]) {
-		if home := c.Look(r.looks%looksPerAsk == 0); home != 0 && !slices.Contains(down, home) {
+	r.looking.lookAt(func(rt *shardRoute) {
+		if home := rt.core.Look(r.looks%looksPerAsk == 0); home != 0 && !slices.Contains(down, home) {
 			down = append(down, home)
 		}
+		r.carryOut(inc, rt)
 	})
 	return down
 }

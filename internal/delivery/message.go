@@ -14,7 +14,9 @@ import (
 type shardRoute struct {
 	mu    sync.Mutex
 	shard strategy.ShardID
-	core  route.Route[Message]
+	// listed: the route is in the lookList.
+	listed bool
+	core   route.Route[Message]
 	// counted is how much of the core's state the router's gauges contain, nil for nothing.
 	counted *heldSince
 }

@@ -39,7 +39,8 @@ type Router struct {
 	heldMessages, heldBytes atomic.Int64
 	room                    signal.Signal
 	// looks counts calls of Look, and belongs to its caller.
-	looks uint64
+	looks   uint64
+	looking lookList
 	// differs describes how this node's settings differ from the coordinator's; nil means
 	// that they are equal. While they differ, no shard has a home for this node.
 	differs atomic.Pointer[string]

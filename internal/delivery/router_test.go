@@ -309,6 +309,18 @@ func (w *world) mend(n gossip.NodeID) {
 	}
 }
 
+// checkListed checks that Look finds the route if it needs a look.
+func (w *world) checkListed() {
+	w.rt.mu.Lock()
+	defer w.rt.mu.Unlock()
+	if route.NeedsLook(&w.rt.core) && !slices.Contains(w.r.looking.routes, w.rt) {
+		w.t.Fatalf("no look finds the route, which is %s\n%s", w.rt.core.State(), w.trace)
+	}
+	if listed := slices.Contains(w.r.looking.routes, w.rt); listed != w.rt.listed {
+		w.t.Fatalf("in the list of looks: %v, marked: %v\n%s", listed, w.rt.listed, w.trace)
+	}
+}
+
 func (w *world) drain() {
 	for range 50 {
 		w.relieve()
@@ -367,6 +379,7 @@ func routeKeepsOrder(t *testing.T) {
 			case 'u':
 				w.relieve()
 			}
+			w.checkListed()
 		}
 		w.drain()
 		dropped := int(w.r.counters.Dropped(DropNotHome))

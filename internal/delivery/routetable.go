@@ -2,8 +2,10 @@ package delivery
 
 import (
 	"iter"
+	"sync"
 	"sync/atomic"
 
+	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -63,5 +65,47 @@ func (t *routeTable) usedRoutes() iter.Seq[*shardRoute] {
 				}
 			}
 		}
+	}
+}
+
+// lookList has the routes that need a look. The mutex of a route may be held when that of the list
+// is taken, not the reverse.
+type lookList struct {
+	mu     sync.Mutex
+	routes []*shardRoute
+}
+
+// noteRoute lists a route that needs a look; called with the mutex of the route, after each event
+// that may change that.
+func (l *lookList) noteRoute(rt *shardRoute) {
+	if rt.listed || !route.NeedsLook(&rt.core) {
+		return
+	}
+	rt.listed = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.routes = append(l.routes, rt)
+}
+
+// lookAt calls look for each route in the list, with its mutex. Routes that need no further look
+// leave the list.
+func (l *lookList) lookAt(look func(*shardRoute)) {
+	l.mu.Lock()
+	all := l.routes
+	l.routes = nil
+	l.mu.Unlock()
+	kept := all[:0]
+	for _, rt := range all {
+		rt.mu.Lock()
+		look(rt)
+		if rt.listed = route.NeedsLook(&rt.core); rt.listed {
+			kept = append(kept, rt)
+		}
+		rt.mu.Unlock()
+	}
+	if len(kept) > 0 {
+		l.mu.Lock()
+		l.routes = append(kept, l.routes...)
+		l.mu.Unlock()
 	}
 }

@@ -90,6 +90,12 @@ func (r *Route[M]) PeerUp(peer gossip.NodeID) {
 	}
 }
 
+// NeedsLook reports whether a Look may do anything: the route waits for refusals, is suspended or
+// blocked, or has gates. Only events change it, never the passing of time.
+func NeedsLook[M any](r *Route[M]) bool {
+	return r.suspended || r.blocked || r.backlog.isSettling() || r.backlog != nil && len(r.backlog.held.gates) > 0
+}
+
 // Look repeats what may have been lost: the marker of a route that waits for refusals, the
 // report of a blocked one, and with gates questions about all gates. It returns the home of a
 // suspended route, which the caller connects to, 0 if there is none.

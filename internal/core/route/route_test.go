@@ -195,3 +195,55 @@ func TestTheEndOfAWaitForRoomLeavesAClosedRouteClosed(t *testing.T) {
 		t.Errorf("a closed route asks for a connection to %d", home)
 	}
 }
+
+// TestLookRepeats checks that Look repeats what may have been lost, and returns the home that it
+// needs a connection to, and that NeedsLook announces all of it.
+func TestLookRepeats(t *testing.T) {
+	look := func(gates bool, down uint64) func(*Route[note]) {
+		return func(r *Route[note]) {
+			needs := NeedsLook(r)
+			if got := r.Look(gates); got != gossip.NodeID(down) {
+				t.Errorf("Look needs a connection to %d, want %d", got, down)
+			}
+			if r.Due() && !needs {
+				t.Errorf("a look repeats something on a route that needs none (%s)", r.State())
+			}
+		}
+	}
+	r, _ := blockedBy(1)
+	playSteps(t, "a report", r, []step{
+		{look(false, 0), "report to 2 under 1.1", "held up"},
+		{func(r *Route[note]) { r.PeerLost(2) }, "wake message 1, result 6", "suspended"},
+		{look(false, 2), "", "suspended"},
+	})
+	playSteps(t, "a marker", opened(2, false), []step{
+		{openAt(3, 2, false), "hide; marker to 2 under 0.1", "remote"},
+		{look(false, 0), "marker to 2 under 0.1", "remote"},
+		{func(r *Route[note]) { r.MarkerAcked(2, 1) }, "freed", "remote"},
+		{look(true, 0), "", "remote"},
+		{func(r *Route[note]) {
+			if NeedsLook(r) {
+				t.Error("a route on which nothing waits needs a look")
+			}
+		}, "", "remote"},
+	})
+	blocked, _ := blockedBy(1)
+	playSteps(t, "a marker of a blocked route", blocked, []step{
+		{openAt(3, 2, false), "hide; marker to 2 under 0.1; wake message 1, result 6", "remote"},
+		{look(false, 0), "marker to 2 under 0.1", "remote"},
+	})
+	playSteps(t, "gates", opened(2, false), []step{
+		{func(r *Route[note]) {
+			r.Stop(2, tokenOf(1), "b", flow.Handler)
+			r.Stop(2, tokenOf(1), "a", flow.Handler)
+		}, "", "remote"},
+		{look(false, 0), "", "remote"},
+		{look(true, 0), "ask gate to 2 under 1.1 of a; ask gate to 2 under 1.1 of b", "remote"},
+	})
+	local := &Route[note]{}
+	local.Open(2, tokenOf(1), true)
+	actions(local, Down) // the shard has not started
+	playSteps(t, "a shard that starts later", local, []step{
+		{look(false, 0), "publish to 2 under 1.1; freed", "local"},
+	})
+}

@@ -99,6 +99,9 @@ func (p *Path) PeerUp(peer gossip.NodeID) { p.routes.onRoutes(func(c *core) { c.
 // Look repeats frames that may be lost, and calls connect with the homes of suspended routes.
 func (p *Path) Look(gates bool, connect func(gossip.NodeID)) {
 	p.routes.onRoutes(func(c *core) {
+		if !route.NeedsLook(c) {
+			return
+		}
 		if home := c.Look(gates); home != 0 {
 			connect(home)
 		}
