@@ -9,9 +9,9 @@ import (
 // growth sums cumulative buckets of nodes at the last poll and at this one.
 type growth struct{ before, now []uint64 }
 
-// add adds the buckets of one node. It leaves out a node without buckets, and one that has reset
+// addNode adds the buckets of one node. It leaves out a node without buckets, and one that has reset
 // them since the last poll.
-func (g *growth) add(before, now []uint64) {
+func (g *growth) addNode(before, now []uint64) {
 	last := len(now) - 1
 	if last >= 0 && (len(before) == 0 || before[last] <= now[last]) {
 		g.before, g.now = addCounts(g.before, before), addCounts(g.now, now)

@@ -272,7 +272,7 @@ func (r *typeRow) addNode(n *figures.Node, t, before *figures.Type, span float64
 	r.Rate = max(0, r.Rate) + perSecond(t.Handled, before.Handled, span)
 	r.Dropped += perSecond(t.Dropped, before.Dropped, span)
 	r.handoffs += perSecond(t.HandoffsIn, before.HandoffsIn, span)
-	r.asks.add(before.AskBuckets, t.AskBuckets)
+	r.asks.addNode(before.AskBuckets, t.AskBuckets)
 }
 
 func (m *model) addData(s *shown, c *figures.Cluster, span float64) {
@@ -285,8 +285,8 @@ func (m *model) addData(s *shown, c *figures.Cluster, span float64) {
 				rows[d.Role] = r
 			}
 			if before, known := m.dataBefore(c.Nodes[i].ID, d.Role); known && span > 0 {
-				r.writes.add(before.WriteBuckets, d.WriteBuckets)
-				r.reads.add(before.ReadBuckets, d.ReadBuckets)
+				r.writes.addNode(before.WriteBuckets, d.WriteBuckets)
+				r.reads.addNode(before.ReadBuckets, d.ReadBuckets)
 			}
 			r.Replicas++
 			r.Keys, r.Tombstones, r.Bytes = max(r.Keys, d.Keys), max(r.Tombstones, d.Tombstones), max(r.Bytes, d.Bytes)
