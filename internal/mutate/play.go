@@ -188,10 +188,12 @@ func (s *suite) reaches(m *site) bool {
 }
 
 // killedBy runs the tests of a package that reach a mutant, the quickest first, until one fails.
-// It returns the name of that test, or "".
+// It returns the name of that test, or "". Each test that is not quick runs alone, so that a
+// mutant without an end uses the bound of one test, and not that of all.
 func (pl *player) killedBy(s *suite, m *site) (string, error) {
-	var quick, rest []string
-	var quickCost, restCost cost
+	var quick []string
+	var slow []*testCase
+	var quickCost cost
 	for _, t := range s.tests {
 		if !t.reaches[m.id] {
 			continue
@@ -200,13 +202,12 @@ func (pl *player) killedBy(s *suite, m *site) (string, error) {
 			quick = append(quick, t.name)
 			quickCost.addCost(t.took)
 		} else {
-			rest = append(rest, t.name)
-			restCost.addCost(t.took)
+			slow = append(slow, t)
 		}
 	}
 	killer, err := pl.firstFailure(s, m, quickCost, quick)
-	if killer == "" && err == nil {
-		killer, err = pl.firstFailure(s, m, restCost, rest)
+	for i := 0; i < len(slow) && killer == "" && err == nil; i++ {
+		killer, err = pl.firstFailure(s, m, slow[i].took, []string{slow[i].name})
 	}
 	return killer, err
 }
