@@ -93,9 +93,9 @@ func (f *forming) eligible(now clock.Instant, all, answering []string) string {
 	here, expect := f.points.answering(now, counted), f.expected(len(counted))
 	switch {
 	case !slices.Contains(all, f.self.Addr):
-		return "this node is not a contact point; one of " + strings.Join(all, ", ") + " must form the cluster"
+		return "this node is not a contact point; one of " + joinFirst(all, ", ") + " must form the cluster"
 	case len(here) < expect:
-		return fmt.Sprintf("%d of the contact points %s answer, %d are expected", len(here), strings.Join(counted, ", "), expect)
+		return fmt.Sprintf("%d of the contact points %s answer, %d are expected", len(here), joinFirst(counted, ", "), expect)
 	case answering[0] != f.self.Addr:
 		return answering[0] + " must form the cluster"
 	case len(all) > 1 && len(answering) == len(all) && f.points.agreed(all):
@@ -104,6 +104,17 @@ func (f *forming) eligible(now clock.Instant, all, answering []string) string {
 		return "waiting for more contact points to answer, or for an existing cluster"
 	}
 	return ""
+}
+
+// shownMax is how many addresses, or causes, a line of the log lists.
+const shownMax = 5
+
+// joinFirst joins the first shownMax items, and counts the rest.
+func joinFirst(items []string, separator string) string {
+	if rest := len(items) - shownMax; rest > 0 {
+		return strings.Join(items[:shownMax], separator) + separator + fmt.Sprint(rest, " more")
+	}
+	return strings.Join(items, separator)
 }
 
 // startClaim asks the nodes that answer to let this one form the cluster.
@@ -249,7 +260,7 @@ func (f *forming) logWaiting(now clock.Instant, why string, a *actions) {
 		return
 	}
 	if causes := f.points.failureCauses(); len(causes) > 0 {
-		why += " (" + strings.Join(causes, "; ") + ")"
+		why += " (" + joinFirst(causes, "; ") + ")"
 	}
 	if !f.waiting {
 		f.waiting = true

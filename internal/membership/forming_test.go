@@ -313,6 +313,20 @@ func TestNoClusterIsFormedByFewerThanExpected(t *testing.T) {
 	w.oneCluster() // a majority of 3 suffices after it has settled
 }
 
+// TestAWarningOfManyContactPointsIsShort checks that a node that waits for a long list of contact points
+// names the first of them, and counts the rest: a line for each of fifty would hide the others.
+func TestAWarningOfManyContactPointsIsShort(t *testing.T) {
+	w := newTown(t, 1)
+	all := addrsOf(50)
+	w.start(0, all[0], Config{Join: all})
+	w.run(15 * time.Second)
+	got := w.nodes[all[0]].warned
+	i := slices.IndexFunc(got, func(s string) bool { return strings.Contains(s, "of the contact points") })
+	if i < 0 || !strings.Contains(got[i], all[4]+", 45 more answer, 26 are expected") || !strings.Contains(got[i], "; 44 more)") || len(got[i]) > 1000 {
+		t.Errorf("warnings %q", got)
+	}
+}
+
 // Both sides of a split have contact points; only the side with more than half of
 // them forms, and the other joins it when the network heals.
 func TestASplitAtTheFirstStartFormsOneCluster(t *testing.T) {
