@@ -52,7 +52,7 @@ func New(cfg Config, floors *Floors) *Core {
 	c.drain.env, c.drain.link = &c.env, &c.link
 	c.outbox.env, c.outbox.link = &c.env, &c.link
 	c.routes = routeTable{env: &c.env, link: &c.link, states: &c.states, outbox: &c.outbox, list: newShardTable[route](cfg.Shards)}
-	c.hosts = hostTable{env: &c.env, link: &c.link, routes: &c.routes, states: &c.states, drain: &c.drain, outbox: &c.outbox, list: newShardTable[host](cfg.Shards)}
+	c.hosts = hostTable{env: &c.env, link: &c.link, routes: &c.routes, states: &c.states, drain: &c.drain, outbox: &c.outbox, list: newHostList(cfg.Shards)}
 	return c
 }
 

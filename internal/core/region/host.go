@@ -58,7 +58,7 @@ type hostTable struct {
 	drain  *drainState
 	outbox *outbox
 
-	list shardTable[host]
+	list hostList
 	// hosting counts the shards in any phase but none. Invariant: it is exact.
 	hosting int
 }
@@ -155,7 +155,8 @@ func (hs *hostTable) shardStarted(shards []protocol.ShardToken) {
 }
 
 func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
-	return hs.list.entryOf(s).phase == running && hs.list.entryOf(s).token == t
+	h := hs.list.find(s)
+	return h.phase == running && h.token == t
 }
 
 // promise sends Stopped for a shard that does not run here under the token or
@@ -164,7 +165,7 @@ func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
 func (hs *hostTable) promise(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	hs.floors.raise(st.Shard, st.Token)
 	floor := hs.floors.Token(st.Shard)
-	if h := hs.list.entryOf(st.Shard); h.phase != none && !floor.Less(h.token) {
+	if h := hs.list.find(st.Shard); h.phase != none && !floor.Less(h.token) {
 		// Running under a later token: promise about the old token alone.
 		floor = st.Token
 	}
@@ -208,7 +209,7 @@ func (hs *hostTable) dropNext(o protocol.HandOffOrder) {
 
 func (hs *hostTable) hostsAny(shards []protocol.HandOffOrder) bool {
 	for _, o := range shards {
-		if hs.list.hasShard(o.Shard) && hs.list.entryOf(o.Shard).phase != none {
+		if hs.list.hasShard(o.Shard) && hs.list.find(o.Shard).phase != none {
 			return true
 		}
 	}

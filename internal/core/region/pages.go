@@ -54,3 +54,42 @@ func (t *shardTable[T]) usedShards() iter.Seq2[protocol.ShardID, *T] {
 		}
 	}
 }
+
+// hostList has the entries of the shards that live on this node. A node hosts few of the shards
+// that it sends to, so each entry is made by itself. Other shards have the zero host.
+type hostList struct{ entries shardTable[*host] }
+
+func newHostList(shards int) hostList { return hostList{newShardTable[*host](shards)} }
+
+func (l *hostList) hasShard(s protocol.ShardID) bool { return l.entries.hasShard(s) }
+
+// find returns a copy of the entry of a shard, which the type must have. It makes none.
+func (l *hostList) find(s protocol.ShardID) host {
+	if h := *l.entries.entryOf(s); h != nil {
+		return *h
+	}
+	return host{}
+}
+
+// entryOf returns the entry of a shard, which the type must have. It makes one that is missing.
+func (l *hostList) entryOf(s protocol.ShardID) *host {
+	h := l.entries.entryOf(s)
+	if *h == nil {
+		*h = new(host)
+	}
+	return *h
+}
+
+// drop drops the entry of a shard.
+func (l *hostList) drop(s protocol.ShardID) { *l.entries.entryOf(s) = nil }
+
+// usedShards yields the shards with an entry, in order.
+func (l *hostList) usedShards() iter.Seq2[protocol.ShardID, *host] {
+	return func(yield func(protocol.ShardID, *host) bool) {
+		for s, h := range l.entries.usedShards() {
+			if *h != nil && !yield(s, *h) {
+				return
+			}
+		}
+	}
+}

@@ -41,9 +41,39 @@ func TestAForeignTypeTakesNoMemoryForItsShards(t *testing.T) {
 			t.Fatal("a page of routes without a use")
 		}
 	}
-	for _, page := range c.hosts.list.pages {
+	for _, page := range c.hosts.list.entries.pages {
 		if page != nil {
 			t.Fatal("a page of hosts without a use")
 		}
+	}
+}
+
+// TestHostListForgetsDroppedShards checks that a hostList has entries of the shards that live here
+// alone, that a look makes none, and that an entry begins anew when its shard comes back.
+func TestHostListForgetsDroppedShards(t *testing.T) {
+	list := newHostList(3 * pageShards)
+	made := func() (n int) {
+		for range list.usedShards() {
+			n++
+		}
+		return n
+	}
+	if h := list.find(pageShards); h != (host{}) || made() != 0 {
+		t.Errorf("a look finds %+v, and there are %d entries", h, made())
+	}
+	list.entryOf(pageShards + 7).phase = running
+	list.entryOf(2).phase = starting
+	if list.find(pageShards+7).phase != running || list.find(2).phase != starting || made() != 2 {
+		t.Errorf("there are %d entries, %+v and %+v", made(), list.find(pageShards+7), list.find(2))
+	}
+	list.drop(2)
+	for s, h := range list.usedShards() {
+		if s != pageShards+7 || h != list.entryOf(s) {
+			t.Errorf("shard %d is left, with %+v", s, h)
+		}
+		break
+	}
+	if h := list.entryOf(2); *h != (host{}) || made() != 2 {
+		t.Errorf("a dropped shard comes back as %+v", h)
 	}
 }

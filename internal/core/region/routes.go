@@ -11,6 +11,8 @@ import (
 type route struct {
 	// open: messages are sent to home. Otherwise they are buffered.
 	open bool
+	// wanted: messages wait for the home. Invariant: not while open.
+	wanted bool
 	// home and token are those last published; they stay while the route is closed.
 	// Invariant: while open, home stands in the view.
 	home  gossip.NodeID
@@ -21,8 +23,6 @@ type route struct {
 	// marker is the owner whose answer to the marker of move is awaited, zero if none.
 	// Invariant: not while open.
 	marker gossip.NodeID
-	// wanted: messages wait for the home. Invariant: not while open.
-	wanted bool
 	// asked is when the home was last asked for.
 	asked clock.Instant
 }

@@ -65,7 +65,7 @@ func TestEffectsAreReset(t *testing.T) {
 // A type has at least one shard, and no more than the protocol can name.
 func TestTheNumberOfShardsIsBounded(t *testing.T) {
 	for shards, want := range map[int]int{-1: 1, 0: 1, 7: 7, 2 * protocol.ShardsMax: protocol.ShardsMax} {
-		if c := New(Config{Self: self, Shards: shards}, &Floors{}); c.routes.list.shards != want || c.hosts.list.shards != want || c.cfg.Shards != want {
+		if c := New(Config{Self: self, Shards: shards}, &Floors{}); c.routes.list.shards != want || c.hosts.list.entries.shards != want || c.cfg.Shards != want {
 			t.Errorf("%d shards became %d", shards, c.cfg.Shards)
 		}
 	}

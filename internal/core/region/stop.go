@@ -77,17 +77,16 @@ func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
 
 // giveUp ends the stop of a stranded shard that gets no other home.
 func (hs *hostTable) giveUp(s protocol.ShardID) {
-	if hs.list.entryOf(s).stranded {
+	if hs.list.find(s).stranded {
 		hs.finishStop(s)
 	}
 }
 
 // recordStopped records a shard's stop in the floors and the routes.
 func (hs *hostTable) recordStopped(s protocol.ShardID) {
-	h := hs.list.entryOf(s)
 	hs.arm()
-	hs.floors.stopped(s, h.token)
-	*h = host{}
+	hs.floors.stopped(s, hs.list.find(s).token)
+	hs.list.drop(s)
 	hs.hosting--
 	hs.routes.closeOwn(s)
 }
