@@ -14,19 +14,17 @@ type Account struct {
 	parked, parkedBytes   uint64
 	// messages and bytes are the window.
 	messages, bytes uint64
+	// slow is nil until the first entity is slow.
+	slow *slowEntities
+	// asked numbers the requests to shrink the window. seenIdle is seen at the last Idle.
+	asked, seenIdle uint64
 	// blocked is set when the sender has reported it, until a grant answers.
 	blocked bool
-	// slow are the entities for which requests are parked and charged to a pool; notices
-	// lists those about which the sender must be notified.
-	slow    map[string]*slow
-	notices []string
 	// slowed: a request was charged to the pool since the sender was last blocked.
 	slowed bool
-	// asked numbers the requests to shrink the window. asking: the sender may still answer
-	// the last one, and no grant was sent since. seenIdle is seen at the last Idle.
-	asked    uint64
-	asking   bool
-	seenIdle uint64
+	// asking: the sender may still answer the last request to shrink the window, and no grant
+	// was sent since.
+	asking bool
 	// closed is set by Close: the window of a closed account no longer grows.
 	closed bool
 }
@@ -149,7 +147,7 @@ func (a *Account) limits() Grant {
 // Due reports whether a grant is worth a frame: it raises a limit by half a window, or a
 // notice waits. For a blocked sender, a quarter of its window suffices.
 func (a *Account) Due() bool {
-	if len(a.notices) > 0 {
+	if a.slow.noticesWait() {
 		return true
 	}
 	g := a.limits()
@@ -163,7 +161,7 @@ func (a *Account) Due() bool {
 // is urgent, of any shard, and leaves in the same frame: its sender still has more than a
 // quarter of its window.
 func (a *Account) Urgent() bool {
-	return len(a.notices) > 0 || a.blocked ||
+	return a.slow.noticesWait() || a.blocked ||
 		a.granted <= a.seen+a.messages/4 || a.grantedBytes <= a.seenBytes+a.bytes/4
 }
 

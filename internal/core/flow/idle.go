@@ -30,7 +30,7 @@ func (a *Account) Idle() (number uint64, ask bool) {
 }
 
 // waits reports whether requests of the sender wait for a mailbox.
-func (a *Account) waits() bool { return a.parked > 0 || len(a.slow) > 0 }
+func (a *Account) waits() bool { return a.parked > 0 || a.slow.areAny() }
 
 // Shrunk handles the answer, which arrives after all requests that the sender had sent, and
 // resets the window to a first one. It returns false if the answer no longer holds. Then the

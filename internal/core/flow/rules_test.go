@@ -372,11 +372,11 @@ func TestNoticesFollowTheGate(t *testing.T) {
 		if got := a.sendNotices(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: notices %v, want %v", c.name, got, c.want)
 		}
-		if len(a.slow) > 0 && a.GateOf("a") != a.slow["a"].told {
+		if a.slow.areAny() && a.GateOf("a") != a.slow.byID["a"].told {
 			t.Errorf("%s: the gate is %d", c.name, a.GateOf("a"))
 		}
 	}
-	for a.slow["a"].pooled > 0 {
+	for a.slow.byID["a"].pooled > 0 {
 		a.Unpark("a", Ordinary, 1, true, &pool)
 	}
 	if got := a.sendNotices(); !slices.Equal(got, []string{"a0"}) || a.waits() || a.GateOf("a") != Open || pool.Used != 0 {

@@ -43,9 +43,31 @@ type slow struct {
 	told    Class
 	again   bool
 	granted uint64
-	// listed is set while the entity is in Account.notices.
+	// listed is set while the entity is in notices of slowEntities.
 	listed bool
 }
+
+// slowEntities are the entities for which requests are parked and charged to a pool. The nil
+// slowEntities has none: most accounts never have one.
+type slowEntities struct {
+	byID map[string]*slow
+	// notices lists those about which the sender must be notified.
+	notices []string
+}
+
+// stateOf returns the state of id, nil if it is not slow.
+func (e *slowEntities) stateOf(id string) *slow {
+	if e == nil {
+		return nil
+	}
+	return e.byID[id]
+}
+
+// areAny reports whether any entity is slow.
+func (e *slowEntities) areAny() bool { return e != nil && len(e.byID) > 0 }
+
+// noticesWait reports whether notices wait.
+func (e *slowEntities) noticesWait() bool { return e != nil && len(e.notices) > 0 }
 
 // gate returns the gate that the sender must apply.
 func (s *slow) gate() Class {
@@ -97,20 +119,20 @@ func (a *Account) Unpark(id string, c Class, bytes int, pooled bool, pool *Pool)
 		return
 	}
 	pool.Give(cost(bytes))
-	s := a.slow[id]
+	s := a.slow.byID[id]
 	s.addPooled(c, -1)
 	a.queueNotice(id, s)
 }
 
 // slowEntity returns the state of id, nil if too many are slow.
 func (a *Account) slowEntity(id string) *slow {
-	s := a.slow[id]
-	if s == nil && len(a.slow) < SlowMost {
-		if a.slow == nil {
-			a.slow = map[string]*slow{}
-		}
+	if a.slow == nil {
+		a.slow = &slowEntities{byID: map[string]*slow{}}
+	}
+	s := a.slow.byID[id]
+	if s == nil && len(a.slow.byID) < SlowMost {
 		s = &slow{}
-		a.slow[id] = s
+		a.slow.byID[id] = s
 	}
 	return s
 }
@@ -119,18 +141,21 @@ func (a *Account) slowEntity(id string) *slow {
 func (a *Account) queueNotice(id string, s *slow) {
 	if !s.listed && (s.again || s.told != s.gate()) {
 		s.listed = true
-		a.notices = append(a.notices, id)
+		a.slow.notices = append(a.slow.notices, id)
 	}
 }
 
 // Notices calls tell with each notice that the sender must receive before a Grant.
 func (a *Account) Notices(tell func(id string, gate Class)) {
-	for i, id := range a.notices {
-		a.notices[i] = ""
-		s := a.slow[id]
+	if !a.slow.noticesWait() {
+		return
+	}
+	for i, id := range a.slow.notices {
+		a.slow.notices[i] = ""
+		s := a.slow.byID[id]
 		g := s.gate()
 		if g == Open {
-			delete(a.slow, id)
+			delete(a.slow.byID, id)
 		}
 		if g != s.told || s.again {
 			s.told, s.granted = g, a.granted
@@ -138,12 +163,12 @@ func (a *Account) Notices(tell func(id string, gate Class)) {
 		}
 		s.again, s.listed = false, false
 	}
-	a.notices = a.notices[:0]
+	a.slow.notices = a.slow.notices[:0]
 }
 
 // GateOf returns the gate of id: see Open.
 func (a *Account) GateOf(id string) Class {
-	if s := a.slow[id]; s != nil {
+	if s := a.slow.stateOf(id); s != nil {
 		return s.gate()
 	}
 	return Open
