@@ -103,7 +103,7 @@ func TestDeduplicator(t *testing.T) {
 // TestEvictionOrderSkipsStashes checks that instances with a stash, and the one for which
 // room is made, stay in the order.
 func TestEvictionOrderSkipsStashes(t *testing.T) {
-	var none evictionOrder[*Context, int, int]
+	var none *evictionOrder[*Context, int, int]
 	in := &instance[*Context, int, int]{id: "x"}
 	if none.limited() || none.addInstance(in) || in.cold != nil {
 		t.Error("an order without a limit has a place")
@@ -135,7 +135,7 @@ func TestEvictionOrderSkipsStashes(t *testing.T) {
 // and that a waiter is not overtaken.
 func TestWaitTableTakesTurns(t *testing.T) {
 	pool := mailboxPool[int]{shared: &sync.Pool{New: func() any { return new(mailbox[int]) }}}
-	w := waitTable[*Context, int, int]{typ: "t", capacity: 4, mailboxes: &pool, counters: &Counters{}}
+	w := waitTable[*Context, int, int]{cfg: &Config[*Context, int, int]{Type: "t", Mailbox: 4, Counters: &Counters{}}, mailboxes: &pool}
 	in := &instance[*Context, int, int]{id: "a", state: running}
 	handler := &Sender{Type: "t", ID: "b"}
 	wait := func(req int, from *Sender) *waiter[int] {

@@ -79,7 +79,7 @@ func (in *instance[C, Req, Resp]) endsWhenIdle() bool {
 }
 
 // evictionOrder is the order in which a shard evicts its instances; it belongs to the
-// shard's mutex. The zero evictionOrder has no limit and does nothing.
+// shard's mutex. The nil evictionOrder has no limit and does nothing.
 type evictionOrder[C, Req, Resp any] struct {
 	policy evict.Policy[*instance[C, Req, Resp]]
 	// room is the limit that policy has.
@@ -89,16 +89,16 @@ type evictionOrder[C, Req, Resp any] struct {
 	skipped []*evict.Node[*instance[C, Req, Resp]]
 }
 
-func newEvictionOrder[C, Req, Resp any](kind evict.Kind, room int) evictionOrder[C, Req, Resp] {
-	return evictionOrder[C, Req, Resp]{policy: evict.New[*instance[C, Req, Resp]](kind, room), room: room}
+func newEvictionOrder[C, Req, Resp any](kind evict.Kind, room int) *evictionOrder[C, Req, Resp] {
+	return &evictionOrder[C, Req, Resp]{policy: evict.New[*instance[C, Req, Resp]](kind, room), room: room}
 }
 
 // limited reports whether there is a limit.
-func (o *evictionOrder[C, Req, Resp]) limited() bool { return o.policy != nil }
+func (o *evictionOrder[C, Req, Resp]) limited() bool { return o != nil }
 
 // addInstance gives an instance a place in the order, and reports whether it had none.
 func (o *evictionOrder[C, Req, Resp]) addInstance(in *instance[C, Req, Resp]) bool {
-	if o.policy == nil {
+	if !o.limited() {
 		return false
 	}
 	x := in.needCold()
@@ -119,7 +119,7 @@ func (o *evictionOrder[C, Req, Resp]) recordUse(in *instance[C, Req, Resp]) {
 
 // dropInstance removes an instance that has ended.
 func (o *evictionOrder[C, Req, Resp]) dropInstance(in *instance[C, Req, Resp]) {
-	if x := in.cold; o.policy != nil && x != nil && x.place.Value != nil {
+	if x := in.cold; o.limited() && x != nil && x.place.Value != nil {
 		o.policy.Remove(&x.place)
 		x.place.Value = nil
 	}

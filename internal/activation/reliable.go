@@ -26,13 +26,13 @@ func Travelling(states map[string][]byte) int {
 // deduplicator records which reliable messages ran on a shard, here and at its former
 // owners, so that each runs once. Its fields but mu belong to mu, the shard's mutex.
 type deduplicator struct {
-	mu       *sync.Mutex
-	memory   reliable.Memory
-	shard    ShardID
+	mu     *sync.Mutex
+	memory reliable.Memory
+	shard  ShardID
+	// closed is set when the shard has ended.
+	closed   bool
 	counters *Counters
 	confirm  Confirm
-	// closed is set when the shard has ended.
-	closed bool
 }
 
 // restoreFrom takes the memory out of the states that were transferred with the shard; called

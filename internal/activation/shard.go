@@ -57,7 +57,7 @@ type Shard[C, Req, Resp any] struct {
 	// waiters are the messages that wait for room in mailboxes.
 	waiters waitTable[C, Req, Resp]
 	// order is the order of eviction.
-	order evictionOrder[C, Req, Resp]
+	order *evictionOrder[C, Req, Resp]
 	// states are the entities' states that are transferred with the shard.
 	states stateTable
 	// dedup deduplicates reliable messages.
@@ -70,7 +70,7 @@ func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Tok
 	s := &Shard[C, Req, Resp]{host: h, entities: idtable.New(func(in *instance[C, Req, Resp]) string { return in.id })}
 	s.queue = &h.queues[number%queues]
 	s.mailboxes.shared = &h.mailboxes
-	s.waiters = waitTable[C, Req, Resp]{typ: h.cfg.Type, capacity: h.cfg.Mailbox, mailboxes: &s.mailboxes, counters: h.cfg.Counters}
+	s.waiters = waitTable[C, Req, Resp]{cfg: &h.cfg, mailboxes: &s.mailboxes}
 	s.dedup = deduplicator{mu: &s.mu, shard: number, counters: h.cfg.Counters, confirm: h.cfg.Confirm}
 	if h.cfg.Passivation.Limit > 0 {
 		s.order = newEvictionOrder[C, Req, Resp](h.cfg.Passivation.Eviction, h.share())

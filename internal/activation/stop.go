@@ -182,7 +182,7 @@ func (s *Shard[C, Req, Resp]) emptyShard() {
 	s.host.cfg.Counters.Entities.Add(-s.entities.Len())
 	s.recent = [recentMost]*instance[C, Req, Resp]{}
 	s.entities, s.parked, s.mailboxes.spare = nil, nil, nil
-	s.states, s.order = stateTable{}, evictionOrder[C, Req, Resp]{}
+	s.states, s.order = stateTable{}, nil
 	s.dedup.dropMemory()
 	s.host.removeShard(s)
 	if len(lost) > 0 {

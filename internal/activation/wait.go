@@ -117,27 +117,25 @@ func classOf[Req any](m *Message[Req], typ, id string, control bool) flow.Class 
 // Invariant: an instance that is a key of queues has flagWaited.
 type waitTable[C, Req, Resp any] struct {
 	queues map[*instance[C, Req, Resp]]*waitQueue[Req]
-	typ    string
-	// capacity is the number of messages for which a mailbox has room.
-	capacity  int
+	// cfg has the type, its counters, and the number of messages for which a mailbox has room.
+	cfg       *Config[C, Req, Resp]
 	mailboxes *mailboxPool[Req]
-	counters  *Counters
 }
 
 // findRoom returns the room for a message, which must not overtake waiting messages of its
 // class.
 func (t *waitTable[C, Req, Resp]) findRoom(in *instance[C, Req, Resp], m *Message[Req], control bool) room {
-	full := in.isFull(t.capacity, control)
+	full := in.isFull(t.cfg.Mailbox, control)
 	if !full && !in.hasFlag(flagWaited) {
 		return common
 	}
-	q, c := t.queues[in], classOf(m, t.typ, in.id, control)
+	q, c := t.queues[in], classOf(m, t.cfg.Type, in.id, control)
 	switch {
 	case q != nil && q.lanes[c].first != nil:
 		return noRoom
 	case !full && (q == nil || c == flow.Control || q.nextWaiter() == nil):
 		return common
-	case c == flow.Handler && in.hasReserve(t.capacity):
+	case c == flow.Handler && in.hasReserve(t.cfg.Mailbox):
 		return reserved
 	}
 	return noRoom
@@ -182,16 +180,16 @@ func (t *waitTable[C, Req, Resp]) admitAll(in *instance[C, Req, Resp]) (admitted
 	if q == nil {
 		return 0
 	}
-	for w := q.lanes[flow.Control].first; w != nil && !in.isFull(t.capacity, true); w = q.lanes[flow.Control].first {
+	for w := q.lanes[flow.Control].first; w != nil && !in.isFull(t.cfg.Mailbox, true); w = q.lanes[flow.Control].first {
 		t.admitWaiter(in, w)
 		admitted++
 	}
-	for w := q.nextWaiter(); w != nil && !in.isFull(t.capacity, false); w = q.nextWaiter() {
+	for w := q.nextWaiter(); w != nil && !in.isFull(t.cfg.Mailbox, false); w = q.nextWaiter() {
 		q.turn = flow.Handler - w.class
 		t.admitWaiter(in, w)
 		admitted++
 	}
-	for w := q.lanes[flow.Handler].first; w != nil && in.hasReserve(t.capacity); w = q.lanes[flow.Handler].first {
+	for w := q.lanes[flow.Handler].first; w != nil && in.hasReserve(t.cfg.Mailbox); w = q.lanes[flow.Handler].first {
 		t.admitWaiter(in, w)
 		in.mailbox.reserved++
 		admitted++
@@ -209,11 +207,11 @@ func (t *waitTable[C, Req, Resp]) admitWaiter(in *instance[C, Req, Resp], w *wai
 // endWait ends the waiting of w, which has left its lane.
 func (t *waitTable[C, Req, Resp]) endWait(w *waiter[Req], err error) {
 	if w.ledger != nil {
-		t.counters.Parked.Add(-1)
+		t.cfg.Counters.Parked.Add(-1)
 		w.ledger.Unpark(w.id, w.class, w.bytes, w.pooled)
 		return
 	}
-	t.counters.Waiting.Add(-1)
+	t.cfg.Counters.Waiting.Add(-1)
 	w.done <- err
 }
 
