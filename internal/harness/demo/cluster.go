@@ -45,6 +45,14 @@ func (c *cluster) started() []*fleet.Process {
 	return c.nodes[:len(c.nodes):len(c.nodes)]
 }
 
+// pids returns the numbers of the processes started so far.
+func (c *cluster) pids() (pids []int) {
+	for _, p := range c.started() {
+		pids = append(pids, p.PID())
+	}
+	return pids
+}
+
 func (c *cluster) start(ctx context.Context) error {
 	args := []string{"--load-counters", strconv.Itoa(c.cfg.Counters), "--shards", strconv.Itoa(c.cfg.Shards),
 		"--min-members", strconv.Itoa(c.cfg.Nodes), "--load-every", c.cfg.Every.String()}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -24,7 +25,9 @@ func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, 
 	}
 	show := newShow(out, c, shards)
 	defer show.close()
+	watch := machine.Start(c.pids)
 	kills, err := c.playStory(ctx, show)
+	busy := watch.Stop()
 	show.close()
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -41,7 +44,7 @@ func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, 
 	c.stopNodes()
 	v, err := c.verdict(kills, survivor)
 	if err == nil {
-		v.shards, v.took = shards, took
+		v.shards, v.took, v.machine = shards, took, busy
 	}
 	return v, err
 }

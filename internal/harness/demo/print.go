@@ -3,12 +3,14 @@ package demo
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/harness/terminal"
 	"github.com/peerage-go/peerage/internal/history"
 )
@@ -70,6 +72,9 @@ func (v *Verdict) printFacts(s *terminal.Screen) {
 	}
 	printFact(s, "Asks", asks)
 	printFact(s, "Answered again after", v.failoverTimes())
+	if v.machine.Overloaded && !v.metBounds() {
+		printFact(s, "The machine was busy", fmt.Sprintf("%d of %d seconds; other programs had %.0f %% of it", v.machine.Starved, v.machine.Windows, 100*v.machine.Others))
+	}
 	printFact(s, v.survivor+" alone serves", fmt.Sprintf("%d of %d shards, %d of %d counters", v.survivorShards, v.shards, v.cfg.Counters-len(v.unserved), v.cfg.Counters))
 	if len(v.load.Tries) > 0 {
 		printFact(s, "Attempts repeated", harness.Reasons(v.load.Tries))
@@ -79,18 +84,16 @@ func (v *Verdict) printFacts(s *terminal.Screen) {
 // failoverTimes words the time from each kill until all counters answered again, beside its bound.
 func (v *Verdict) failoverTimes() string {
 	var times, bounds []string
-	met := true
 	for i, k := range v.kills {
 		f := harness.HistogramOf(v.failovers[i].Times)
-		times = append(times, fmt.Sprintf("%.0f", harness.Milliseconds(f.Percentile(100))))
-		bounds = append(bounds, fmt.Sprintf("%.0f", harness.Milliseconds(k.bound())))
-		met = met && f.Percentile(99) <= k.bound()
+		times = append(times, wholeMillis(f.Percentile(100)))
+		bounds = append(bounds, wholeMillis(k.bound()))
 	}
 	word := "bound"
 	if len(bounds) > 1 {
 		word = "bounds"
 	}
-	return fmt.Sprintf("%s ms (%s %s ms: %s)", strings.Join(times, ", "), word, strings.Join(bounds, ", "), harness.Within(met))
+	return fmt.Sprintf("%s ms (%s %s ms: %s)", strings.Join(times, ", "), word, strings.Join(bounds, ", "), harness.Within(v.metBounds()))
 }
 
 // printFact writes a label and its text side by side, or one below the other where that is
@@ -157,6 +160,8 @@ type Result struct {
 	Shards    int           `json:"survivor_shards"`
 	ShardsAll int           `json:"shards"`
 	Unserved  []uint32      `json:"unserved_counters"`
+	// Machine is how busy the machine was: late answers of an overloaded one say little.
+	Machine machine.Summary `json:"machine"`
 }
 
 // FailoverRow is one kill in a Result.
@@ -176,7 +181,7 @@ func (v *Verdict) Result() *Result {
 	r := &Result{
 		Schema: 1, Verdict: "PASS", Nodes: v.cfg.Nodes, TookMS: harness.Milliseconds(v.took), Doubles: len(v.doubles), Handled: v.handled,
 		Answered: v.load.Answered, GaveUp: v.load.GaveUp, Lost: v.lost, Survivor: v.survivor, Shards: v.survivorShards, ShardsAll: v.shards,
-		Unserved: append([]uint32{}, v.unserved...), Kills: []FailoverRow{},
+		Unserved: append([]uint32{}, v.unserved...), Kills: []FailoverRow{}, Machine: v.machine,
 	}
 	if errs := v.failures(); errs != nil {
 		r.Verdict, r.Failures = "FAIL", strings.Split(errs.Error(), "\n")
@@ -197,4 +202,6 @@ func failoverRow(k kill, f history.Failover) FailoverRow {
 
 func comma(n uint64) string { return humanize.Comma(int64(n)) }
 
-func inMillis(d time.Duration) string { return fmt.Sprintf("%.0f ms", harness.Milliseconds(d)) }
+func inMillis(d time.Duration) string { return wholeMillis(d) + " ms" }
+
+func wholeMillis(d time.Duration) string { return comma(uint64(math.Round(harness.Milliseconds(d)))) }

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/harness/load"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/history"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -31,6 +32,8 @@ type Verdict struct {
 	shards int
 	// took is how long the story was, without reading the records.
 	took time.Duration
+	// machine is how busy the machine was meanwhile.
+	machine machine.Summary
 	// unserved lists counters that the survivor had no answer from after the last kill.
 	unserved []uint32
 }
@@ -146,6 +149,16 @@ func (v *Verdict) failures() error {
 		errs = append(errs, errors.New("no killed process hosted a counter: the run shows nothing"))
 	}
 	return errors.Join(errs...)
+}
+
+// metBounds reports whether the p99 of the first answers after each kill kept its bound.
+func (v *Verdict) metBounds() bool {
+	for i, k := range v.kills {
+		if harness.HistogramOf(v.failovers[i].Times).Percentile(99) > k.bound() {
+			return false
+		}
+	}
+	return true
 }
 
 func (k kill) bound() time.Duration {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -116,7 +117,7 @@ func TestEachBrokenPromiseFailsTheVerdict(t *testing.T) {
 	v := twoKills()
 	v.cfg.Enforce = false
 	v.failovers[0].Times[0] = time.Second
-	if text, ok := printed(v); !ok || !strings.Contains(text, "1000, 500 ms (bounds 300, 500 ms: not met)") {
+	if text, ok := printed(v); !ok || !strings.Contains(text, "1,000, 500 ms (bounds 300, 500 ms: not met)") {
 		t.Errorf("without --enforce a late answer fails the run, or is not shown:\n%s", text)
 	}
 	v = twoKills()
@@ -125,6 +126,22 @@ func TestEachBrokenPromiseFailsTheVerdict(t *testing.T) {
 	}
 	if text, _ := printed(v); strings.Count(text, "    entity ") != 5 || !strings.Contains(text, "Counters living twice  9, in ") {
 		t.Errorf("nine doubles are not counted, or more than five are shown:\n%s", text)
+	}
+}
+
+// TestABusyMachineIsNamed checks that the verdict names an overloaded machine beside late answers,
+// which then say little about the cluster.
+func TestABusyMachineIsNamed(t *testing.T) {
+	const words = "The machine was busy   6 of 9 seconds; other programs had 70 % of it"
+	v := twoKills()
+	v.cfg.Enforce = false
+	v.machine = machine.Summary{Windows: 9, Starved: 6, Others: 0.7, Overloaded: true}
+	if text, _ := printed(v); strings.Contains(text, "busy") {
+		t.Errorf("a run within its bounds calls the machine busy:\n%s", text)
+	}
+	v.failovers[0].Times[0] = time.Second
+	if text, ok := printed(v); !ok || !strings.Contains(text, words) || !v.Result().Machine.Overloaded {
+		t.Errorf("%q is missing, or the result lacks it:\n%s", words, text)
 	}
 }
 

@@ -103,17 +103,25 @@ func (s *Screen) Print(indent int, text string) {
 
 // Fold breaks a paragraph between words, at the width of the terminal or at 80 columns.
 func (s *Screen) Fold(text string) string {
-	return ansi.Wordwrap(text, min(s.Width(), plainWidth), "")
+	return wordwrap(text, min(s.Width(), plainWidth))
 }
 
 // wrap breaks a line between words. Piped text stays as it is.
 func (s *Screen) wrap(indent int, line string) string {
 	if width := s.Width(); s.live && ansi.StringWidth(line) > width {
 		indent = min(indent, width/2)
-		first := ansi.Wordwrap(line, width-indent, "")
+		first := wordwrap(line, width-indent)
 		return strings.ReplaceAll(first, "\n", "\n"+strings.Repeat(" ", indent))
 	}
 	return line
+}
+
+// wordwrap breaks a text at spaces only: a flag such as --open that is broken at its hyphens cannot
+// be copied.
+func wordwrap(text string, width int) string {
+	const hyphen, unbreakable = "-", "\u2011"
+	text = ansi.Wordwrap(strings.ReplaceAll(text, hyphen, unbreakable), width, "")
+	return strings.ReplaceAll(text, unbreakable, hyphen)
 }
 
 // Draw replaces the picture. On what is no terminal it does nothing.

@@ -84,6 +84,17 @@ func TestLongLinesWrapBetweenWords(t *testing.T) {
 	}
 }
 
+// TestFlagsAreNotBroken checks that a line is broken before a flag, not at its hyphens.
+func TestFlagsAreNotBroken(t *testing.T) {
+	var out bytes.Buffer
+	width, height := 30, 10
+	s := screenOf(&out, &width, &height)
+	s.Print(4, "http://127.0.0.1:12345/ (--at-once)")
+	if got, want := visible(out.String()), "http://127.0.0.1:12345/\n    (--at-once)\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestAPipeGetsNoEscapes(t *testing.T) {
 	var out bytes.Buffer
 	s := New(&out)
