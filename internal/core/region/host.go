@@ -155,7 +155,7 @@ func (hs *hostTable) shardStarted(shards []protocol.ShardToken) {
 }
 
 func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
-	h := hs.list.find(s)
+	h := hs.list.copyOf(s)
 	return h.phase == running && h.token == t
 }
 
@@ -165,7 +165,7 @@ func (hs *hostTable) runsUnder(s protocol.ShardID, t protocol.Token) bool {
 func (hs *hostTable) promise(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	hs.floors.raise(st.Shard, st.Token)
 	floor := hs.floors.Token(st.Shard)
-	if h := hs.list.find(st.Shard); h.phase != none && !floor.Less(h.token) {
+	if h := hs.list.copyOf(st.Shard); h.phase != none && !floor.Less(h.token) {
 		// Running under a later token: promise about the old token alone.
 		floor = st.Token
 	}
@@ -209,7 +209,7 @@ func (hs *hostTable) dropNext(o protocol.HandOffOrder) {
 
 func (hs *hostTable) hostsAny(shards []protocol.HandOffOrder) bool {
 	for _, o := range shards {
-		if hs.list.hasShard(o.Shard) && hs.list.find(o.Shard).phase != none {
+		if hs.list.hasShard(o.Shard) && hs.list.copyOf(o.Shard).phase != none {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ func (c *Core) Check() error {
 		if r.marker != 0 {
 			marked++
 		}
-		if c.hosts.list.find(id).phase != none {
+		if c.hosts.list.copyOf(id).phase != none {
 			hosting++
 		}
 	}
@@ -56,7 +56,7 @@ func (c *Core) checkRoute(id protocol.ShardID) error {
 }
 
 func (c *Core) checkHost(id protocol.ShardID) error {
-	h := c.hosts.list.find(id)
+	h := c.hosts.list.copyOf(id)
 	floor := c.floors.token[id]
 	switch {
 	case h.token.IsZero() != (h.phase == none):

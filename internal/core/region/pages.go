@@ -63,8 +63,8 @@ func newHostList(shards int) hostList { return hostList{newShardTable[*host](sha
 
 func (l *hostList) hasShard(s protocol.ShardID) bool { return l.entries.hasShard(s) }
 
-// find returns a copy of the entry of a shard, which the type must have. It makes none.
-func (l *hostList) find(s protocol.ShardID) host {
+// copyOf returns a copy of the entry of a shard, which the type must have. It makes none.
+func (l *hostList) copyOf(s protocol.ShardID) host {
 	if h := *l.entries.entryOf(s); h != nil {
 		return *h
 	}

@@ -58,13 +58,13 @@ func TestHostListForgetsDroppedShards(t *testing.T) {
 		}
 		return n
 	}
-	if h := list.find(pageShards); h != (host{}) || made() != 0 {
+	if h := list.copyOf(pageShards); h != (host{}) || made() != 0 {
 		t.Errorf("a look finds %+v, and there are %d entries", h, made())
 	}
 	list.entryOf(pageShards + 7).phase = running
 	list.entryOf(2).phase = starting
-	if list.find(pageShards+7).phase != running || list.find(2).phase != starting || made() != 2 {
-		t.Errorf("there are %d entries, %+v and %+v", made(), list.find(pageShards+7), list.find(2))
+	if list.copyOf(pageShards+7).phase != running || list.copyOf(2).phase != starting || made() != 2 {
+		t.Errorf("there are %d entries, %+v and %+v", made(), list.copyOf(pageShards+7), list.copyOf(2))
 	}
 	list.drop(2)
 	for s, h := range list.usedShards() {

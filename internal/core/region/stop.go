@@ -77,7 +77,7 @@ func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
 
 // giveUp ends the stop of a stranded shard that gets no other home.
 func (hs *hostTable) giveUp(s protocol.ShardID) {
-	if hs.list.find(s).stranded {
+	if hs.list.copyOf(s).stranded {
 		hs.finishStop(s)
 	}
 }
@@ -85,7 +85,7 @@ func (hs *hostTable) giveUp(s protocol.ShardID) {
 // recordStopped records a shard's stop in the floors and the routes.
 func (hs *hostTable) recordStopped(s protocol.ShardID) {
 	hs.arm()
-	hs.floors.stopped(s, hs.list.find(s).token)
+	hs.floors.stopped(s, hs.list.copyOf(s).token)
 	hs.list.drop(s)
 	hs.hosting--
 	hs.routes.closeOwn(s)
