@@ -103,7 +103,9 @@ func TestCertsThenNodesThenLook(t *testing.T) {
 	refused(t, exitFailed, append([]string{"drain", "c"}, admin...)...)
 	// Without a certificate nothing is answered; a node's file serves its operator, too.
 	refused(t, exitUnreachable, "status", "--node", nodes[0].HTTP, "--tls-ca", filepath.Join(dir, "ca.pem"), "--tls-name", "node.peerage.internal")
-	refused(t, exitFailed, "status", "--node", nodes[0].HTTP)
+	if got := refused(t, exitFailed, "status", "--node", nodes[0].HTTP); !strings.Contains(got, "serves TLS only: name this client's certificates with --config") {
+		t.Errorf("status without TLS: %s", got)
+	}
 	command(t, "status", "--config", filepath.Join(dir, "b.yaml"), "--node", nodes[0].HTTP)
 	if got := ask("drain", "b"); !strings.Contains(got, "b ("+nodes[1].Node+") has left") {
 		t.Errorf("drain: %s", got)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -96,7 +97,11 @@ func (p *program) rootCommand() *cobra.Command {
 	root.SetHelpTemplate("{{fold .Long}}\n\n{{.UsageString}}")
 	root.SetUsageTemplate("Usage: {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND [flags]{{else}}{{.UseLine}}{{end}}\n" + helpFooter)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+		text := err.Error()
+		if number := new(strconv.NumError); errors.As(err, &number) {
+			text = strings.Replace(text, number.Error(), number.Err.Error(), 1)
+		}
+		return usageError(fmt.Errorf("%s; see %s --help", text, cmd.CommandPath()))
 	})
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

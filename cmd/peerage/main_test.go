@@ -118,6 +118,7 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		{[]string{"certs", "--dir", "d", "--days", "0"}, []string{"--days"}},
 		{[]string{"node", "--config", "none.yaml"}, []string{"--config", "none.yaml"}},
 		{[]string{"node", "--http-tls"}, []string{"--http-tls", "--tls-cert"}},
+		{[]string{"chaos", "--rounds", "x"}, []string{`"x" for "--rounds" flag: invalid syntax; see`}},
 		{[]string{"node", "--strategy", "luck"}, []string{"--strategy", "luck"}},
 		{[]string{"demo", "--color"}, []string{"--color", "peerage demo --help"}},
 		{[]string{"statsu"}, []string{"did you mean status?"}},
@@ -141,7 +142,14 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 	}
 }
 
-// Each command describes itself, its flags and its exit codes, on standard output.
+// TestSettingsThatCannotWorkAreAWrongCommandLine checks that a node whose settings are refused ends with
+// the exit code that the help gives them.
+func TestSettingsThatCannotWorkAreAWrongCommandLine(t *testing.T) {
+	if got := refused(t, exitUsage, "node", "--name", "a", "--listen", "0.0.0.0:7199"); !strings.Contains(got, "set Advertise") {
+		t.Error(got)
+	}
+}
+
 // Flags that exclude each other are a wrong command line, and no broken promise.
 func TestFlagsThatExcludeEachOther(t *testing.T) {
 	var out, errs bytes.Buffer
@@ -150,6 +158,7 @@ func TestFlagsThatExcludeEachOther(t *testing.T) {
 	}
 }
 
+// Each command describes itself, its flags and its exit codes, on standard output.
 func TestHelpExitsWithZero(t *testing.T) {
 	for _, name := range []string{"", "demo", "node", "chaos", "bench", "sim", "certs", "status", "members", "types", "shards", "where", "explain",
 		"top", "drain", "place", "report", "version", "completion"} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -26,10 +27,10 @@ With --json, the log is JSON.
 
 Give all nodes the same list of addresses, at every start:
 
-  LIST=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
-  peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $LIST
-  peerage node --name b --listen 127.0.0.1:7102 --http 127.0.0.1:8102 --join $LIST
-  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST
+  L=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
+  peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $L
+  peerage node --name b --listen 127.0.0.1:7102 --http 127.0.0.1:8102 --join $L
+  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $L
 
 As a service of systemd (Type=notify) it reports when it is ready, and when it stops.
 
@@ -114,7 +115,11 @@ func (p *program) runNode(c *server.Config, untilStdin bool) error {
 	}
 	c.LogJSON = p.json
 	c.OnReady, c.OnStop = p.reporterOf(daemon.SdNotifyReady), p.reporterOf(daemon.SdNotifyStopping)
-	return server.Serve(ctx, c, p.stdout, p.stderr)
+	err := server.Serve(ctx, c, p.stdout, p.stderr)
+	if bad := new(peerage.ConfigError); errors.As(err, &bad) {
+		return usageError(err)
+	}
+	return err
 }
 
 // reporterOf returns a function that sends a state to systemd. It does nothing unless the

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/peerage-go/peerage/cmd/peerage/internal/client"
@@ -40,7 +41,7 @@ func printStatus(w io.Writer, o *overview) {
 	s := &o.Node
 	fmt.Fprintf(w, "cluster %s, as node %s (%s) at %s sees it\n", s.Cluster, s.Name, s.Node, s.Addr)
 	if s.View == nil {
-		fmt.Fprintln(w, "it is in no cluster yet:", s.NotReady)
+		fmt.Fprintln(w, "it is not ready:", s.NotReady)
 		return
 	}
 	fmt.Fprintf(w, "%d members, led by %s, view %s; lease of %s: %s\n\n", len(s.View.Members), dash(o.nameOf(s.Leader)), s.View.Epoch, s.Name, s.Lease)
@@ -58,8 +59,8 @@ func printStatus(w io.Writer, o *overview) {
 	printTable(w, "# NAME STATE ADDRESS ROLES SHARDS ENTITIES", rows)
 	fmt.Fprintln(w)
 	for _, t := range o.Types {
-		fmt.Fprintf(w, "type %s: %s of %s shards have a home, %s entities; placed by %s\n",
-			t.Name, figure(t.Shards), figure(t.ShardsTotal), figure(t.Entities), dash(t.Coordinator))
+		fmt.Fprintf(w, "type %s: %s of %s shards have a home, %s %s; placed by %s\n",
+			t.Name, figure(t.Shards), figure(t.ShardsTotal), figure(t.Entities), english.PluralWord(t.Entities, "entity", ""), dash(t.Coordinator))
 	}
 	printProblems(w, o)
 }

@@ -75,8 +75,13 @@ type RefusedError struct {
 	Text   string
 }
 
-// Error returns what the node wrote.
-func (e *RefusedError) Error() string { return e.Node + " answers: " + e.Text }
+// Error returns what the node wrote. The text for a node that serves TLS is that of net/http.
+func (e *RefusedError) Error() string {
+	if strings.Contains(e.Text, "HTTP request to an HTTPS server") {
+		return e.Node + " serves TLS only: name this client's certificates with --config, or with --tls-ca, --tls-cert and --tls-key"
+	}
+	return e.Node + " answers: " + e.Text
+}
 
 // New returns a client. It reads the files of the certificates.
 func New(cfg Config) (*Client, error) {
