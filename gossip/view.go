@@ -186,6 +186,10 @@ type View struct {
 	// TokensFrom is the lowest generation of shard tokens: lower ones may lie below
 	// tokens that another cluster or lineage has issued. 0 sets no bound.
 	TokensFrom uint32 `json:"tokens_from,omitempty"`
+	// Least is the generation that the cluster opens next, because the file of a node that
+	// joins demands it; 0 if none does. It is opened once every voter holds this view, so a
+	// voter that takes over meanwhile opens no lower one.
+	Least uint32 `json:"least,omitempty"`
 	// Foreign lists the contests with other clusters of the same name, sorted by cluster.
 	Foreign []Contest `json:"foreign,omitempty"`
 	// Out lists the members of the previous view that this one leaves out, and why.

@@ -17,7 +17,7 @@ func sampleView() *gossip.View {
 			{Node: gossip.Node{ID: 2, Name: "b", Addr: "[::1]:1"}, Joined: gossip.FirstEpoch(9) + 1, Status: gossip.Joining},
 			{Node: gossip.Node{ID: 3}, Status: gossip.Leaving},
 		},
-		Forks: []gossip.Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: gossip.Standing{Size: 3, Peak: 5, Birth: gossip.FirstEpoch(1)}, TokensFrom: 12, Origin: 1 << 63,
+		Forks: []gossip.Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: gossip.Standing{Size: 3, Peak: 5, Birth: gossip.FirstEpoch(1)}, TokensFrom: 12, Least: 14, Origin: 1 << 63,
 		Foreign: []gossip.Contest{{Cluster: 8, Verdict: gossip.VerdictStands, Generation: 3, Nodes: []gossip.Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: gossip.VerdictYields}},
 		Out:     []gossip.Departure{{ID: 8, Cause: gossip.CauseDead, Evidence: "refused"}, {ID: 9, Cause: gossip.CauseLeft}},
 	}
@@ -25,7 +25,7 @@ func sampleView() *gossip.View {
 
 func samplePacked() *SentView {
 	v := sampleView()
-	return &SentView{View: &gossip.View{Cluster: 7, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign}, change: &change{
+	return &SentView{View: &gossip.View{Cluster: 7, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Least: v.Least, Foreign: v.Foreign}, change: &change{
 		base: v.Epoch - 1, gone: []gossip.NodeID{4}, other: []statusOf{{2, gossip.Up}, {3, gossip.Leaving}}, added: v.Members[1:],
 	}}
 }

@@ -63,6 +63,7 @@ func (v *SentView) codeFields(c *wire.Coder) {
 	wire.U64(c, &v.Origin)
 	codeStanding(&v.Standing, c)
 	wire.Uvarint(c, &v.TokensFrom)
+	wire.Bounded(c, "generation", &v.Least, leastMax)
 	wire.Slice(c, "contests", &v.Foreign, foreignMax, codeForeign)
 	wire.Slice(c, "departures", &v.Out, membersMax, codeDeparture)
 }

@@ -79,9 +79,9 @@ func (c *Core) wireMachines() {
 	c.follower.history, c.follower.holder, c.follower.acceptor = &c.history, &c.holder, &c.acceptor
 	c.campaign.history, c.campaign.evidence, c.campaign.quorums = &c.history, &c.evidence, &c.quorums
 	c.campaign.acceptor, c.campaign.departure, c.campaign.follower = &c.acceptor, &c.departure, &c.follower
-	c.foreign.history, c.foreign.quorums, c.foreign.follower, c.foreign.mayRule = &c.history, &c.quorums, &c.follower, func() bool {
-		return c.leadership != nil && c.leadership.mayRule()
-	}
+	c.foreign.history, c.foreign.quorums, c.foreign.follower = &c.history, &c.quorums, &c.follower
+	c.foreign.mayRule = func() bool { return c.leadership != nil && c.leadership.mayRule() }
+	c.foreign.allHeard = func() bool { return c.leadership != nil && c.leadership.allHeard(c.view) }
 	c.joining.history = &c.history
 	c.lineage.history, c.lineage.evidence, c.lineage.follower, c.lineage.joining = &c.history, &c.evidence, &c.follower, &c.joining
 	if o := c.leadership; o != nil {

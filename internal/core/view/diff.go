@@ -115,7 +115,7 @@ func continues(base, v *gossip.View) bool {
 
 // applyTo computes the whole view, nil if the difference does not fit the base.
 func (d *change) applyTo(v, base *gossip.View) *gossip.View {
-	out := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, Out: v.Out}
+	out := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Least: v.Least, Foreign: v.Foreign, Out: v.Out}
 	out.Members = make([]gossip.Member, 0, len(base.Members)+len(d.added))
 	gone, other := 0, 0
 	for i := range base.Members {

@@ -120,7 +120,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
 		{reflect.TypeFor[farewell](), 8}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 6},
 		{reflect.TypeFor[lineageConflict](), 4}, {reflect.TypeFor[membership](), 2}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
-		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[gossip.View](), 9}, {reflect.TypeFor[gossip.Member](), 3},
+		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[gossip.View](), 10}, {reflect.TypeFor[gossip.Member](), 3},
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},
 	} {
 		if got := known.of.NumField(); got != known.fields {

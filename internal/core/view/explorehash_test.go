@@ -72,6 +72,7 @@ func (e *encoder) seen(v *gossip.View) {
 		wire.Slice(c, "departures", &v.Out, membersMax, codeDeparture)
 		codeStanding(&v.Standing, c)
 		wire.Uvarint(c, &v.TokensFrom)
+		wire.Uvarint(c, &v.Least)
 		wire.Slice(c, "contests", &v.Foreign, foreignMax, codeForeign)
 	})
 	e.u(uint64(len(v.Forks)))

@@ -64,13 +64,16 @@ type encounters struct {
 	follower *follower
 	// mayRule reports whether this node leads and may act for its cluster.
 	mayRule func() bool
+	// allHeard reports whether every voter of this leader's view holds that view.
+	allHeard func() bool
 
 	// met holds the clusters that this leader exchanges messages with, at most foreignMax.
 	met     map[uint64]*encounter
 	ignored []ignoredSource
 	// asked is the confrontation that this member runs for its leader.
 	asked *confrontation
-	// least is the generation that this leader's view must reach before anything else.
+	// least is the generation that this leader's cluster must reach before it admits a node:
+	// the highest that a joining node's file demands.
 	least uint32
 	// changed is set when the present message may change the contests of the next view.
 	changed bool
@@ -322,12 +325,14 @@ func (es *encounters) leaveContest(e *encounter) {
 // foreignNext returns the contests of the next view, whether they differ from those of
 // the present one, and whether the next view needs a generation above all that were met.
 func (es *encounters) foreignNext() (list []gossip.Contest, changed, above bool) {
-	quiet := len(es.met) == 0 && len(es.view.Foreign) == 0 && es.least <= es.view.Epoch.Generation()
+	least := es.leastOf(es.view.Epoch)
+	quiet := len(es.met) == 0 && len(es.view.Foreign) == 0 && least == 0
 	if quiet || !es.mayRule() {
 		return es.view.Foreign, false, false
 	}
-	if es.least > es.view.Epoch.Generation() {
-		changed, above = true, true
+	if least != 0 {
+		above = es.view.Least == least && es.allHeard()
+		changed = above || es.view.Least != least
 	}
 	yields := es.view.Yields() != nil
 	for _, f := range es.view.Foreign {
@@ -378,7 +383,7 @@ func (es *encounters) nextVerdict(f *gossip.Contest) gossip.Verdict {
 		mine := es.view.Standing.Above(es.view.Cluster, e.newest.Standing, f.Cluster)
 		switch {
 		case f.Verdict == gossip.VerdictStands && e.newest.Verdict == gossip.VerdictYields:
-			return 0
+			return es.endStanding(f)
 		case mine:
 			if !es.overdue(e) {
 				return gossip.VerdictStands
@@ -389,8 +394,22 @@ func (es *encounters) nextVerdict(f *gossip.Contest) gossip.Verdict {
 			return gossip.VerdictYields
 		}
 	}
-	if es.overdue(e) {
-		e.ending = es.unfinished(e)
+	switch {
+	case !es.overdue(e):
+		return f.Verdict
+	case f.Verdict == gossip.VerdictStands && es.endStanding(f) != 0:
+		return f.Verdict
+	}
+	e.ending = es.unfinished(e)
+	return 0
+}
+
+// endStanding returns 0, which ends a contest in which this cluster stands, once every voter
+// that may live holds the view with the verdict. The end opens a generation above that of the
+// other cluster, and this leader may die before another member learns of it: a voter that takes
+// over then opens a higher one, because the verdict in its view says how high the other's is.
+func (es *encounters) endStanding(f *gossip.Contest) gossip.Verdict {
+	if es.allHeard() {
 		return 0
 	}
 	return f.Verdict
@@ -417,7 +436,15 @@ func (es *encounters) unfinished(e *encounter) string {
 		len(e.vouched), len(e.confirmed))
 }
 
-// stepForeign updates the contests and the standing of the next view.
+// leastOf returns the generation that this cluster must reach from a view of epoch e, 0 if none.
+func (es *encounters) leastOf(e gossip.Epoch) uint32 {
+	if least := max(es.least, es.view.Least); least > e.Generation() {
+		return least
+	}
+	return 0
+}
+
+// stepForeign updates the contests, the least generation and the epoch of the next view.
 func (es *encounters) stepForeign(next *gossip.View) bool {
 	list, changed, above := es.foreignNext()
 	next.Foreign = list
@@ -427,9 +454,10 @@ func (es *encounters) stepForeign(next *gossip.View) bool {
 				es.noteGeneration(e.newest.Generation)
 			}
 		}
-		next.Epoch = gossip.FirstEpoch(max(es.generation+1, es.least))
+		next.Epoch = gossip.FirstEpoch(max(es.generation+1, es.leastOf(es.view.Epoch)))
 		next.TokensFrom = next.Epoch.Generation()
 	}
+	next.Least = es.leastOf(next.Epoch)
 	if assert.Enabled {
 		es.assertAbove(next)
 	}

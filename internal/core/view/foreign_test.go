@@ -559,6 +559,5 @@ func foreignScenarios() []scenario {
 		{"a verdict on another standing", lateVerdict},
 		{"F5 the heir dies", heirDies},
 		{"a yield that one member never saw", yieldUnseen},
-		{"a takeover after a contest", takeoverAfterContest},
 	}
 }

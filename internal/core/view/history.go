@@ -108,7 +108,7 @@ func (h *history) advanceTo(v *gossip.View, me *gossip.Member) (leftOut []gossip
 	h.before = h.view
 	h.view, h.joined, h.status = v, me.Joined, me.Status
 	h.epoch = v.Epoch
-	h.noteGeneration(v.Epoch.Generation())
+	h.noteGeneration(max(v.Epoch.Generation(), max(v.Least, 1)-1))
 	for i := range v.Foreign {
 		h.noteGeneration(v.Foreign[i].Generation)
 	}
@@ -162,7 +162,7 @@ func (h *history) packView(v, base *gossip.View) *SentView {
 	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
 		return Whole(v)
 	}
-	packed := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign}
+	packed := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Least: v.Least, Foreign: v.Foreign}
 	if v != base { // a holder of base already has its departures
 		packed.Out = v.Out
 	}

@@ -87,7 +87,7 @@ func leadershipOf(word string) *leadership {
 	o := newLeadership(Ballot{Round: 1, Node: 1}, p.now)
 	o.history, o.evidence, o.quorums, o.acceptor = p.history, p.evidence, p.quorums, p.acceptor
 	o.holder, o.departure, o.membership = p.quorums.holder, p.departure, &membership{}
-	o.foreign = &encounters{history: p.history, quorums: p.quorums, follower: p.follower, mayRule: func() bool { return true }}
+	o.foreign = &encounters{history: p.history, quorums: p.quorums, follower: p.follower, mayRule: func() bool { return true }, allHeard: func() bool { return true }}
 	o.wireMachines()
 	o.beginTerm(&candidacy{}, wayAfresh)
 	o.answerRound()

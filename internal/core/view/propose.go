@@ -328,7 +328,7 @@ func (o *leadership) mayChange() bool {
 
 // allHeard reports whether every voter that stays holds the current view. Only then do
 // its joiners become up, so that every living voter's view contains every node that
-// votes.
+// votes; and only then does a new generation open (foreign.go).
 func (o *leadership) allHeard(next *gossip.View) bool {
 	for i := range next.Members {
 		m := &next.Members[i]
@@ -385,7 +385,7 @@ func (o *leadership) mayLeave() bool {
 func (o *leadership) admitJoiners(next *gossip.View) bool {
 	joins := o.joins
 	o.joins, o.batchAt = nil, 0
-	if len(o.view.Foreign) > 0 || o.foreign.least > next.Epoch.Generation() {
+	if len(o.view.Foreign) > 0 || next.Least != 0 {
 		return false // they retry
 	}
 	changed := false

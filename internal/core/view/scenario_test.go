@@ -9,7 +9,7 @@ import (
 
 // The scenarios whose names begin with A are those of SCENARIOS.md; the others found
 // holes in this core and keep them closed.
-var scenarios = append(foreignScenarios(), []scenario{
+var scenarios = append(slices.Concat(foreignScenarios(), generationScenarios()), []scenario{
 	{"lease counts no rounds from before the commit", oldRounds},
 	{"lease counts both views while a proposal is in flight", oneView},
 	{"a candidate keeps its own promise", promiseSelf},
