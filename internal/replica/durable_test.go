@@ -140,7 +140,7 @@ func TestFileThatCannotBeSetAsideIsLeftAlone(t *testing.T) {
 	}
 	d := openDurable(t, filepath.Join(dir, "file"), 0)
 	defer d.Close()
-	if err := d.writeBatch(replication.Memory{Sweep: 5}, []replication.Item{{Key: "keep/x", Gen: 1}}); err != nil {
+	if err := d.writeBatch(replication.Memory{Sweep: 5}, []replication.Item{{Key: "keep/x", Gen: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(dir, dir+"elsewhere"); err != nil {
@@ -232,7 +232,7 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 	for i := range 2000 {
 		s.Add(1, fmt.Sprint("element ", i))
 	}
-	if err := d.writeBatch(replication.Memory{}, []replication.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 1}}); err != nil {
+	if err := d.writeBatch(replication.Memory{}, []replication.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenDurable(DurableConfig{Path: good, Owner: "c/r", Prefixes: []string{""}, OpenWait: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "another process") {

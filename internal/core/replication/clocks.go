@@ -189,6 +189,9 @@ func malformed(in *Item, v crdt.Value) error {
 	if t >= timeMax || in.Gen >= timeMax {
 		return fmt.Errorf("malformed: generation %d, newest stamp %d", in.Gen, t)
 	}
+	if in.Kind == 0 && isOpen(in.Gen) {
+		return fmt.Errorf("malformed: deleted in generation %d, which no deletion opens", in.Gen)
+	}
 	return nil
 }
 

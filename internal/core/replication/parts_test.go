@@ -195,7 +195,7 @@ func TestStreamRetransmitsUntilAcknowledged(t *testing.T) {
 	e, ms := newParts(Config{}, 2)
 	st, p := newStream(e, ms), ms.byID[2]
 	for range 3 {
-		st.appendEntry(1, &Entry{Items: []Item{{Key: "k", Gen: 1}}})
+		st.appendEntry(1, &Entry{Items: []Item{{Key: "k", Gen: 2}}})
 	}
 	st.flushPeer(1, p)
 	st.noteProgress(2, p, 1, 0, 0)
@@ -266,7 +266,7 @@ func TestRetentionSetsAStaleFileAside(t *testing.T) {
 		e, ms := newParts(Config{Keep: func(k string) bool { return k != "own" }}, 2)
 		st := newStream(e, ms)
 		e.out = nil // as in Core.Restore
-		if err := st.values.mergeItem(nil, &Item{Key: "kept", Gen: 1}, nil); err != nil {
+		if err := st.values.mergeItem(nil, &Item{Key: "kept", Gen: 2}, nil); err != nil {
 			t.Fatal(err)
 		}
 		asked := 0

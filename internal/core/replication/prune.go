@@ -428,7 +428,7 @@ func (pr *pruner) deleteIdle(now clock.Instant) {
 			if it.value == nil || after <= 0 || now.Sub(it.changedAt) < after {
 				continue
 			}
-			pr.store.absorb(it, it.gen+1, 0, nil)
+			pr.store.absorb(it, deletedFrom(it.gen), 0, nil)
 			pr.values.reportChange(it)
 			pr.stats.Expired++
 			pr.traceEvent(TraceEvent{Kind: TraceExpired, Key: it.key})

@@ -45,7 +45,7 @@ func (s *single) answerTo(m *Prepare) *Prepared {
 // have answered its attempt in its view and at its floor.
 func TestARoundOfForgetting(t *testing.T) {
 	s, m := preparing(t, nil)
-	if len(m.Drops) != 1 || m.Drops[0].Key != "k" || m.Drops[0].Gen != 1 || m.Floor != 0 || m.Sweeps || m.Epoch != s.members.epoch {
+	if len(m.Drops) != 1 || m.Drops[0].Key != "k" || m.Drops[0].Gen != 2 || m.Floor != 0 || m.Sweeps || m.Epoch != s.members.epoch {
 		t.Fatalf("asks for %+v", m)
 	}
 	for name, edit := range map[string]func(m *Prepared){
@@ -169,12 +169,12 @@ func TestAReplicaAgreesToForgetEqualState(t *testing.T) {
 		d    Drop
 		want bool
 	}{
-		"its generations":           {Drop{Key: "dead", Gen: 2}, true},
-		"fewer":                     {Drop{Key: "dead", Gen: 1}, true},
-		"more":                      {Drop{Key: "dead", Gen: 3}, false},
-		"of a key that lives":       {Drop{Key: "live", Gen: 1}, false},
+		"its generations":           {Drop{Key: "dead", Gen: 4}, true},
+		"fewer":                     {Drop{Key: "dead", Gen: 2}, true},
+		"more":                      {Drop{Key: "dead", Gen: 6}, false},
+		"of a key that lives":       {Drop{Key: "live", Gen: 2}, false},
 		"of none":                   {Drop{Key: "none", Gen: 0}, false},
-		"of a durable key":          {Drop{Key: "kept", Gen: 1}, false},
+		"of a durable key":          {Drop{Key: "kept", Gen: 2}, false},
 		"its garbage":               {Drop{Key: "set", Kind: crdt.KindORSet, Garbage: garbage}, true},
 		"other garbage":             {Drop{Key: "set", Kind: crdt.KindORSet, Garbage: other}, false},
 		"garbage of another kind":   {Drop{Key: "set", Kind: crdt.KindORMap, Garbage: garbage}, false},
@@ -294,10 +294,10 @@ func TestIdleKeysAreDeletedByTheirLongestPrefix(t *testing.T) {
 		t.Error("an entry without items was logged")
 	}
 	sweep(time.Minute, "a")
-	if s.Value("a") != nil || s.stats.Expired != 1 || s.stream.log.last() != first+1 || s.store.itemOf("a").gen != 1 {
+	if s.Value("a") != nil || s.stats.Expired != 1 || s.stream.log.last() != first+1 || s.store.itemOf("a").gen != 2 {
 		t.Errorf("%d expired, %d entries", s.stats.Expired, s.stream.log.last()-first)
 	}
-	if e := s.stream.log.entryAt(first + 1); len(e.Items) != 1 || e.Items[0].Key != "a" || e.Items[0].Gen != 1 {
+	if e := s.stream.log.entryAt(first + 1); len(e.Items) != 1 || e.Items[0].Key != "a" || e.Items[0].Gen != 2 {
 		t.Errorf("logged %+v", e)
 	}
 	sweep(time.Hour - 1)

@@ -42,8 +42,10 @@ import (
 // the agreed deletions once it has taken over the state of every peer at that sweep.
 //
 // Generations of durable keys never get smaller: minGeneration is the highest that was
-// forgotten, and a new key begins there. So a deletion in a file that the cluster has
-// forgotten deletes no key that was created since. For entries, maxForgottenStamp is the
+// forgotten, and a new key begins in the open generation above it (isOpen). So a deletion in a
+// file that the cluster has forgotten deletes no key that was created since. A new key may have
+// a value that its creator has not met: at members of an older sweep, or if the creator has just
+// joined. The generation is open, so that value is not lost. For entries, maxForgottenStamp is the
 // newest stamp that was forgotten: a new entry must be above it, also at a replica that
 // joins with a file or without (barrier.inherited). Replicas that took part in the sweep
 // hold the stamp in each map.
@@ -54,10 +56,13 @@ import (
 // newest file decides, and no file is judged by its age alone. A fresh replica keeps its
 // own writes.
 //
-// Two cases are not covered. Two parts of a cluster may both continue for longer than
+// Three cases are not covered. Two parts of a cluster may both continue for longer than
 // Retain (AssumeCrash). And a member that was away for longer than Retain may found the
 // cluster anew before the members that continued arrive: it has then brought back keys
-// that they had deleted and forgotten. Stats.LateFiles counts that.
+// that they had deleted and forgotten. Stats.LateFiles counts that. And a key that was deleted
+// and created again may be created once more by a member that has met neither, in an open
+// generation: an old file of a member that was away for less than Retain then brings back the
+// deleted value.
 //
 // Rejected: an age by the wall clock (a clock that is set back merges any file, and one
 // that is set forward sets all aside); an age for each deletion, in each file; comparing

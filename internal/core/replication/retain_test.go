@@ -172,7 +172,7 @@ func TestDeletionOfADurableKeyEnds(t *testing.T) {
 		t.Fatalf("%d tombstones after all of the time", n)
 	}
 	d.do(2, replicator.All, d.put(2, "keep/a", "new"))
-	if got := d.keys(); got != "keep/a[new]" || d.core(0).store.itemOf("keep/a").gen != 1 {
+	if got := d.keys(); got != "keep/a[new]" || d.core(0).store.itemOf("keep/a").gen != 3 {
 		t.Errorf("%s", got)
 	}
 }

@@ -145,6 +145,9 @@ func TestNewestTimesOfAKey(t *testing.T) {
 		"a later one":           {Newest{Gen: 1, Live: true, Era: 3, Times: []uint64{9}}, Newest{Gen: 2, Era: 1, Times: []uint64{5}}, Newest{Gen: 2, Era: 1, Times: []uint64{5}}},
 		"the same":              {Newest{Times: []uint64{9, 2}}, Newest{Live: true, Times: []uint64{5, 6}}, Newest{Live: true, Times: []uint64{9, 6}}},
 		"fewer times":           {Newest{Live: true, Times: []uint64{9, 2}}, Newest{Times: []uint64{5}}, Newest{Live: true, Times: []uint64{9, 2}}},
+		"a later open one":      {Newest{Gen: 2, Live: true, Times: []uint64{9, 2}}, Newest{Gen: 3, Live: true, Times: []uint64{5, 6}}, Newest{Gen: 3, Live: true, Times: []uint64{9, 6}}},
+		"an open one, deleted":  {Newest{Gen: 2, Times: []uint64{9}}, Newest{Gen: 3, Live: true, Times: []uint64{5}}, Newest{Gen: 3, Live: true, Times: []uint64{5}}},
+		"below an open one":     {Newest{Gen: 3, Live: true, Times: []uint64{5}}, Newest{Live: true, Times: []uint64{9}}, Newest{Gen: 3, Live: true, Times: []uint64{9}}},
 		"a later era":           {Newest{Times: []uint64{0x900}}, Newest{Era: 1, Times: []uint64{8}}, Newest{Era: 1, Times: []uint64{9}}},
 		"an earlier era":        {Newest{Era: 1, Times: []uint64{8}}, Newest{Times: []uint64{0x900}}, Newest{Era: 1, Times: []uint64{9}}},
 	} {

@@ -45,7 +45,9 @@ func TestItemsThatNoReplicaCanHold(t *testing.T) {
 		good bool
 	}{
 		"deleted":                     {Item{}, true},
-		"the highest generation":      {Item{Gen: timeMax - 1}, true},
+		"the highest generation":      {Item{Kind: crdt.KindORSet, Gen: timeMax - 1}, true},
+		"the highest deletion":        {Item{Gen: timeMax - 2}, true},
+		"deleted in an open one":      {Item{Gen: 7}, false},
 		"no generation":               {Item{Gen: timeMax}, false},
 		"an era without a stamp":      {Item{Era: 1}, false},
 		"a generation far beyond all": {Item{Gen: 1<<64 - 1}, false},

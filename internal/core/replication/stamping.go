@@ -81,6 +81,8 @@ func (*StampAnswer) isMessage() {}
 // mergeNewest merges the state of a key at another replica.
 func (n *Newest) mergeNewest(o Newest) {
 	switch {
+	case n.Live && o.Live && joinsAcross(n.Gen, o.Gen):
+		n.Gen = max(n.Gen, o.Gen)
 	case o.Gen < n.Gen:
 		return
 	case o.Gen > n.Gen:
@@ -189,10 +191,11 @@ func (ws *writes) writeAbove(now clock.Instant, r *request) {
 	}
 	for i, a := range r.asks {
 		// The key was deleted elsewhere: its value here does not count, and a write in
-		// its generation would be lost.
-		if it := ws.store.itemOf(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
+		// its generation would be lost. A value in an open generation joins that here.
+		gen := r.newest[i].Gen
+		if it := ws.store.itemOf(a.Key); len(a.Entries) > 0 && gen > 0 && !isOpen(gen) && (it == nil || it.gen < gen) {
 			it = ws.store.obtain(a.Key)
-			if ws.store.absorb(it, r.newest[i].Gen, 0, nil) {
+			if ws.store.absorb(it, gen, 0, nil) {
 				ws.values.reportChange(it)
 			}
 		}
@@ -237,7 +240,7 @@ func (ws *writes) aboveAll(r *request, i int, p *operation.Plan) (Newest, error)
 			n.mergeNewest(r.newest[j])
 		}
 	}
-	if n.Gen+1 >= timeMax {
+	if deletedFrom(n.Gen) >= timeMax {
 		return n, fmt.Errorf("%w: key %q: generation %d", replicator.ErrStamp, op.Key, n.Gen)
 	}
 	wall := ws.clocks.judgingWall()

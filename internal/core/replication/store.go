@@ -19,8 +19,8 @@ const bucketCount = 256
 // item is the stored state of one key.
 type item struct {
 	key string
-	// gen counts the deletions of the key. A higher generation replaces a lower one
-	// whole; within one generation, values join.
+	// gen is the generation, which grows with each deletion of the key. A higher generation
+	// replaces a lower one whole, unless it is open (isOpen); within one, values join.
 	gen uint64
 	// era is that of the value's stamps, 0 without a value (clocks.go).
 	era uint8
@@ -223,12 +223,51 @@ func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
 	return max(h^h>>29, 1)
 }
 
+// A deletion opens an even generation. An odd one is open: keys are created in it because the
+// cluster has forgotten deletions up to the generation before (retention), and no deletion of
+// the key itself is known. The key may have a value in a lower generation that its creator has
+// not met, so values of lower generations join those of an open one.
+
+// isOpen reports whether values of lower generations join those of gen.
+func isOpen(gen uint64) bool { return gen%2 == 1 }
+
+// deletedFrom returns the generation that a deletion opens in one.
+func deletedFrom(gen uint64) uint64 { return (gen | 1) + 1 }
+
+// createdAbove returns the generation in which a key is created, if the deletions of all keys
+// were forgotten up to a generation.
+func createdAbove(forgotten uint64) uint64 {
+	if forgotten == 0 {
+		return 0
+	}
+	return forgotten | 1
+}
+
+// joinsAcross reports whether two values of different generations join.
+func joinsAcross(a, b uint64) bool { return a != b && isOpen(max(a, b)) }
+
 // absorb merges another replica's state of a key and reports whether that changed it
 // here. States replace each other in the same order at every replica, so all reach the
 // same outcome: generation first, then data type (if two nodes create one key with two
 // types, or element types, the lower number stands), then the era, to which a state of a
 // lower one is lifted (clocks.go), then the join.
 func (s *store) absorb(it *item, gen uint64, era uint8, v crdt.Value) (changed bool) {
+	raised := false
+	if it.value != nil && v != nil && joinsAcross(it.gen, gen) {
+		raised = gen > it.gen
+		it.gen = max(it.gen, gen)
+		gen = it.gen
+	}
+	if absorbSame(it, gen, era, v) || raised {
+		s.updateSums(it)
+		return true
+	}
+	return false
+}
+
+// absorbSame does the work of absorb for states whose generations replace each other or are the
+// same. The caller updates the sums.
+func absorbSame(it *item, gen uint64, era uint8, v crdt.Value) (changed bool) {
 	switch {
 	case gen < it.gen:
 		return false
@@ -253,9 +292,6 @@ func (s *store) absorb(it *item, gen uint64, era uint8, v crdt.Value) (changed b
 		// The kinds are equal, so the join cannot fail.
 		changed, _ = it.value.Join(lifted(v, era, it.era))
 		changed = changed || raised
-	}
-	if changed {
-		s.updateSums(it)
 	}
 	return changed
 }

@@ -215,7 +215,7 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 		if it.value == nil && it.gen > above.Gen {
 			return nil // by an op before this one
 		}
-		ws.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
+		ws.store.absorb(it, deletedFrom(max(it.gen, above.Gen)), 0, nil)
 		it.written = it.version
 		ws.values.reportChange(it)
 		return &Item{Key: it.key, Gen: it.gen}
@@ -246,7 +246,10 @@ func (ws *writes) applyOne(op *plannedOp, p operation.Plan, it *item, above Newe
 	fresh := it == nil
 	it = ws.store.obtain(op.Key)
 	if fresh && ws.kept(op.Key) {
-		it.gen = max(ws.barrier.minGeneration, it.gen)
+		it.gen = createdAbove(ws.barrier.minGeneration)
+	}
+	if isOpen(above.Gen) && it.gen < above.Gen {
+		it.gen = above.Gen // the value of another replica, which joins this one
 	}
 	it.value, it.era = v, era
 	ws.values.noteOwnDots(d)

@@ -183,7 +183,7 @@ func (vs *values) mergeItem(from *peer, in *Item, note func(Refusal)) error {
 		return ahead
 	}
 	it := vs.store.obtain(in.Key)
-	if v != nil && it.gen == in.Gen {
+	if v != nil && (it.gen == in.Gen || joinsAcross(it.gen, in.Gen)) {
 		staleIn(it, v, in.Era, note)
 	}
 	gen, era := it.gen, it.era
