@@ -46,8 +46,8 @@ type census struct {
 	read   bool
 	// retry is when to read again, zero if not.
 	retry clock.Instant
-	// pending members have not reported. Invariant: all stand in the view.
-	pending []gossip.NodeID
+	// pending members have not reported. Invariant: all stand in the view. heard have.
+	pending, heard []gossip.NodeID
 	// stored are the records as the read found them.
 	stored map[protocol.ShardID]protocol.Record
 	// lost is the newest view before which records may be gone from all members.
@@ -190,7 +190,7 @@ func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (high
 	if !slices.Contains(cn.pending, from) || m.Term != cn.term {
 		return 0
 	}
-	cn.pending = without(cn.pending, from)
+	cn.pending, cn.heard = without(cn.pending, from), append(cn.heard, from)
 	cn.unheard = without(cn.unheard, from)
 	for _, cl := range m.Claims {
 		if int(cl.Shard) >= len(cn.table.shards) {

@@ -101,15 +101,17 @@ func (cn *census) noteVoters(old *gossip.View) {
 // passedOn reports whether a state that its former home has kept may have been superseded
 // unseen. That is so if the home to which it was sent has left without a report, and
 // the members that left with it may include a majority of those to which the predecessor
-// wrote, or the records since the shard had stopped may be gone from all members: the
-// predecessor may have written in views before the one of noteVoters.
+// wrote, or the records since the shard had stopped may be gone from all members: allocations
+// may have been written in views before the one of noteVoters, of which this node may know nothing.
 func (cn *census) passedOn(h *heldAt) bool {
 	left := func(n gossip.NodeID) bool { return cn.view.Member(n) == nil }
-	if h.node != h.From || !left(h.To) || !slices.Contains(cn.unheard, h.To) {
+	switch {
+	case h.node != h.From || !left(h.To) || slices.Contains(cn.heard, h.To):
 		return false
-	}
-	if cn.lost > h.Term {
+	case cn.lost > h.Term:
 		return true
+	case !slices.Contains(cn.unheard, h.To):
+		return false
 	}
 	gone := 0
 	for _, n := range cn.unheard {

@@ -245,17 +245,24 @@ func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 
 // TestAnOldStateStaysDeadIfRecordsWereLostBefore checks that a state which its former home kept is
 // dropped if its new home has left without a report, and so many voters were lost together in a view
-// before that of the predecessor's end that records may be gone (TestOrderly, seed 4233891).
+// before that of the predecessor's end that records may be gone (TestOrderly, seed 4233891), also if
+// the coordinator has joined since, and so has never met the new home (seed 4507034).
 func TestAnOldStateStaysDeadIfRecordsWereLostBefore(t *testing.T) {
 	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	for _, c := range []struct {
-		lost        gossip.Epoch
-		stays, kept bool
-	}{{0, false, true}, {tok.Term, false, true}, {tok.Term + 1, false, false}, {tok.Term + 1, true, true}} {
+		lost                 gossip.Epoch
+		stays, unknown, kept bool
+	}{
+		{0, false, false, true}, {tok.Term, false, false, true}, {tok.Term + 1, false, false, false}, {tok.Term + 1, true, false, true},
+		{tok.Term + 1, false, true, false}, {tok.Term, false, true, true},
+	} {
 		// One of three voters has left without a report: alone, that loses no record.
 		b := newBench(t, Config{Shards: 1}, 2, 3, 1).view(2, 3, 1).view(1, 3)
-		if c.stays {
+		switch {
+		case c.stays:
 			b = newBench(t, Config{Shards: 1}, 2, 3, 1).view(1, 2, 3)
+		case c.unknown:
+			b = newBench(t, Config{Shards: 1}, 3, 1).view(1, 3)
 		}
 		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Lost: c.lost, Records: []protocol.Record{{Home: 1, Token: tok, State: protocol.Allocated}}})
 		for _, n := range b.c.view.Members {
@@ -266,7 +273,7 @@ func TestAnOldStateStaysDeadIfRecordsWereLostBefore(t *testing.T) {
 			b.receive(n.ID, r)
 		}
 		if r := one[Write](b).Records[0]; (r.From == 1) != c.kept {
-			t.Errorf("lost at %v, 2 stays: %v; written %+v", c.lost, c.stays, r)
+			t.Errorf("lost at %v, 2 stays: %v, is unknown: %v; written %+v", c.lost, c.stays, c.unknown, r)
 		}
 	}
 }

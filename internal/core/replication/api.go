@@ -290,6 +290,7 @@ func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
 
 // Lost returns the newest view before which confirmed values may be gone from all members: a
 // majority of the voters of a former view that had not settled was absent from it. 0 if there is none.
+// A replica that joins later has it from its peers, with their Status and their answers to its reads.
 func (c *Core) Lost() gossip.Epoch { return c.members.lost }
 
 // Stats returns a snapshot.

@@ -53,7 +53,7 @@ func Append(b []byte, m Message) []byte {
 		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID), m.Round)
 		return appendInts(appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints), m.Large)
 	case *ReadResult:
-		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, m.Sweep, uint64(m.ID), m.Round, m.Higher)
+		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, m.Sweep, uint64(m.ID), m.Round, m.Higher, uint64(m.Lost))
 		return appendInts(appendItems(appendU64s(b, m.Prints), m.Items), m.Withheld)
 	case *Repair:
 		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor, m.Sweep), m.Items)
@@ -200,7 +200,7 @@ func appendStatus(b []byte, m *Status) []byte {
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
 	b = wire.AppendBool(appendUs(b, m.MinGeneration, m.MaxForgottenStamp), m.Fresh)
-	return appendUs(b, m.Dots, m.Wall)
+	return appendUs(b, m.Dots, m.Wall, uint64(m.Lost))
 }
 
 // Light reports whether a frame holds a message that is dealt with in little time, if it
@@ -233,7 +233,7 @@ func decodeMessage(r *wire.Reader) Message {
 		m.Large = readInts(r)
 		return m
 	case tagReadResult:
-		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r), Withheld: readInts(r)}
+		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Lost: readEpoch(r), Prints: readU64s(r), Items: readItems(r), Withheld: readInts(r)}
 	case tagRepair:
 		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), Items: readItems(r)}
 	case tagRepairAck:
@@ -425,7 +425,7 @@ func readStatus(r *wire.Reader) *Status {
 	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Sweep: readTime(r, "sweep"), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
 	m.MinGeneration, m.MaxForgottenStamp, m.Fresh = readTime(r, "min generation"), readTime(r, "max forgotten stamp"), r.Bool()
-	m.Dots, m.Wall = r.Uvarint(), r.Uvarint()
+	m.Dots, m.Wall, m.Lost = r.Uvarint(), r.Uvarint(), readEpoch(r)
 	return m
 }
 

@@ -303,6 +303,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.fences.raiseAll(p.id, m.Epoch, m.Fences)
 	c.writes.receiveClock(p, m.Wall)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
+	c.members.inheritLost(m.Lost)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.stream.noteProgress(now, p, m.Vector[i].Seen, 0, 0)

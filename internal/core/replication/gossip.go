@@ -80,7 +80,7 @@ func (ae *antiEntropy) sendStatus(p *peer, reply bool) {
 	}
 	ae.transfers.sendStored(p, &Status{Epoch: ae.members.epoch, Floor: ae.barrier.floor, Sweep: ae.barrier.sweep, CaughtUp: ae.members.caughtUp, Root: ae.store.root, Keys: uint64(ae.store.keys),
 		Vector: ae.stream.seenVector(), Fences: ae.fences.sortedFences(), Reply: reply,
-		MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Fresh: ae.barrier.fresh, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
+		MinGeneration: ae.barrier.minGeneration, MaxForgottenStamp: ae.barrier.maxForgottenStamp, Fresh: ae.barrier.fresh, Lost: ae.members.lost, Dots: ae.values.dots, Wall: ae.clocks.ownWall()}, ae.cfg.Keep != nil)
 }
 
 // mustPull reports whether streams alone will not remove the difference.

@@ -62,7 +62,8 @@ type members struct {
 	// dropped because the view settled without it.
 	behind bool
 	// lost is the newest view in which a majority of a kept set was absent: values that were
-	// confirmed before it may be gone from all members.
+	// confirmed before it may be gone from all members. A replica that joins later has it from
+	// its peers.
 	lost  gossip.Epoch
 	peers []*peer // sorted by seniority
 	byID  map[gossip.NodeID]*peer
@@ -124,6 +125,9 @@ func (ms *members) noteLost() {
 		}
 	}
 }
+
+// inheritLost takes over what a peer has noted as lost.
+func (ms *members) inheritLost(lost gossip.Epoch) { ms.lost = max(ms.lost, lost) }
 
 // enlist makes the peers those of v, keeping the state of old ones. The streams to new
 // ones begin after last, the newest logged entry.

@@ -88,6 +88,8 @@ type ReadResult struct {
 	Withheld []int
 	// Higher, if not 0, refuses the read: the fence's group is at that term.
 	Higher uint64
+	// Lost is the sender's Core.Lost.
+	Lost gossip.Epoch
 }
 
 // Repair brings a replica that a read found stale up to date.
@@ -129,6 +131,8 @@ type Status struct {
 	// MinGeneration, MaxForgottenStamp and Fresh are the sender's (retain.go).
 	MinGeneration, MaxForgottenStamp uint64
 	Fresh                            bool
+	// Lost is the sender's Core.Lost.
+	Lost gossip.Epoch
 	// Dots is the highest sequence number of the sender's own changes (values.go).
 	Dots uint64
 	// Wall is the sender's wall clock (clocks.go).

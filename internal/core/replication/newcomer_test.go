@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -217,5 +218,28 @@ func TestLostTellsWhenConfirmedValuesMayBeGone(t *testing.T) {
 		if got := s.Lost(); got != want {
 			t.Errorf("views %v: lost at %v, want %v", c.views, got, want)
 		}
+	}
+}
+
+// TestANewcomerInheritsWhatWasLost checks that a replica learns from a peer's Status, and from its answer
+// to a read, before which view values may be gone, and never forgets a later view.
+func TestANewcomerInheritsWhatWasLost(t *testing.T) {
+	for name, m := range map[string]Message{"Status": &Status{Lost: 7}, "answer": &ReadResult{Lost: 7}} {
+		for had, want := range map[gossip.Epoch]gossip.Epoch{0: 7, 6: 7, 9: 9} {
+			s := newSingle(t, 2, nil)
+			s.members.lost = had
+			if s.receive(2, m); s.Lost() != want {
+				t.Errorf("%s: lost at %v after %v, want %v", name, s.Lost(), had, want)
+			}
+		}
+	}
+	s := newSingle(t, 2, nil)
+	s.members.lost = 7
+	if got := sentTo[*ReadResult](s.receive(2, &ReadRequest{ID: 1}), 2); len(got) != 1 || got[0].Lost != 7 {
+		t.Errorf("answers %+v", got)
+	}
+	ahead := &Status{Epoch: s.members.epoch, Floor: s.barrier.floor + 1, Reply: true}
+	if got := sentTo[*Status](s.receive(2, ahead), 2); len(got) == 0 || slices.ContainsFunc(got, func(m *Status) bool { return m.Lost != 7 }) {
+		t.Errorf("sends %+v", got)
 	}
 }

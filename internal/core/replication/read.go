@@ -94,7 +94,7 @@ func (rs *reads) readRequest(r *request) *ReadRequest {
 }
 
 func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.barrier.floor, Sweep: rs.barrier.sweep, ID: m.ID, Round: m.Round}
+	out := &ReadResult{Epoch: rs.members.epoch, Floor: rs.barrier.floor, Sweep: rs.barrier.sweep, ID: m.ID, Round: m.Round, Lost: rs.members.lost}
 	higher, ok := rs.fences.checkTerm(p.id, m.Epoch, m.Fence)
 	if !ok && rs.fences.early(m.Fence.Term, rs.members.epoch) {
 		rs.held.keepRead(p.id, m)
@@ -128,6 +128,7 @@ func (rs *reads) onReadRequest(p *peer, m *ReadRequest) {
 func (rs *reads) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	took := rs.values.mergeItems(p, m.Items)
 	rs.stats.ValuesReceived += uint64(len(m.Items))
+	rs.members.inheritLost(m.Lost)
 	r := rs.table.open[m.ID]
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
