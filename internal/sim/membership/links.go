@@ -60,10 +60,12 @@ func (l *links) peer(id gossip.NodeID) *link {
 	return x
 }
 
-func (l *links) sorted() []gossip.NodeID {
-	ids := make([]gossip.NodeID, 0, len(l.peers))
-	for id := range l.peers {
-		ids = append(ids, id)
+// down lists the peers without a connection, in order.
+func (l *links) down() (ids []gossip.NodeID) {
+	for id, x := range l.peers {
+		if !x.up {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	return ids
@@ -106,8 +108,8 @@ func (l *links) tend() {
 	if l.p.Removed() {
 		return
 	}
-	var down []gossip.NodeID
-	for _, id := range l.sorted() {
+	var silent []gossip.NodeID
+	for _, id := range l.down() {
 		x := l.peers[id]
 		if !x.member || x.up {
 			continue
@@ -115,16 +117,16 @@ func (l *links) tend() {
 		l.dialPeer(id, x)
 		l.conclude(id, x)
 		if l.p.Run.Now().Sub(x.lostAt) >= unreachableAfter {
-			down = append(down, id)
+			silent = append(silent, id)
 		}
 	}
 	l.onTick()
 	if l.p.Removed() {
 		return
 	}
-	if !slices.Equal(down, l.reported) {
-		l.reported = down
-		l.step(view.Unreachable{Nodes: slices.Clone(down)})
+	if !slices.Equal(silent, l.reported) {
+		l.reported = silent
+		l.step(view.Unreachable{Nodes: slices.Clone(silent)})
 	}
 }
 

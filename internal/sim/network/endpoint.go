@@ -45,6 +45,8 @@ type Endpoint struct {
 	held     held
 	// closed endpoints pass no frames to their process.
 	closed bool
+	// sent and sentBytes count the messages that were encoded for other nodes.
+	sent, sentBytes uint64
 
 	out, in map[peerClass]*Conn
 	dials   []dialState
@@ -179,6 +181,10 @@ func (e *Endpoint) sendDatagram(to *Endpoint, f Frame) {
 	}
 }
 
+// Sent returns how many messages the process has sent or tried to, and the bytes of those of views
+// and of coordinators and regions as they are encoded.
+func (e *Endpoint) Sent() (messages, bytes uint64) { return e.sent, e.sentBytes }
+
 // Reaches reports whether frames to a node are accepted.
 func (e *Endpoint) Reaches(to gossip.NodeID) bool {
 	return e.all.byID[to] != nil && !e.forgotten[to]
@@ -230,13 +236,15 @@ func (e *Endpoint) Detach() {
 		c.state = dead
 		c.reportEnd()
 	}
-	for _, c := range e.all.connections() {
-		if c.to == e && c.state == up {
-			e.run.After(host.latency[c.from.slot], func() {
-				if c.state == up && c.stalled == virtual.Never {
-					c.onPeerGone()
-				}
-			})
+	for _, peer := range e.all.onHost {
+		for _, c := range peer.outgoingTo(e.slot) {
+			if c.to == e && c.state == up {
+				e.run.After(host.latency[c.from.slot], func() {
+					if c.state == up && c.stalled == virtual.Never {
+						c.onPeerGone()
+					}
+				})
+			}
 		}
 	}
 }

@@ -279,3 +279,15 @@ func TestMessagesAreDecodedOnTheWay(t *testing.T) {
 	}()
 	send(t, a, 2, &protocol.Homes{Homes: []protocol.Home{{Shard: protocol.ShardsMax}}})
 }
+
+// TestSentBytesAreThoseOfTheEncoding checks that an endpoint counts the messages that it sends,
+// and their bytes as they are encoded.
+func TestSentBytesAreThoseOfTheEncoding(t *testing.T) {
+	r, n := newTestNetwork()
+	a, _ := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	ping := &view.Ping{Cluster: 1, Round: 7}
+	send(t, a, 2, ping, "a frame without an encoding", ping)
+	if messages, bytes := a.Sent(); messages != 2 || bytes != 2*uint64(len(view.Append(nil, ping))) {
+		t.Errorf("sent %d messages of %d bytes", messages, bytes)
+	}
+}

@@ -13,18 +13,22 @@ type Coded interface {
 // recode encodes the message of a frame and decodes it, as production does on the way: the
 // receiver shares no memory with the sender, and learns no more than the encoding holds.
 func (e *Endpoint) recode(f *Frame) {
+	var encoded []byte
 	var decoded any
 	var err error
 	switch m := f.Msg.(type) {
 	case view.Message:
-		decoded, err = view.Decode(view.Append(nil, m))
+		encoded = view.Append(nil, m)
+		decoded, err = view.Decode(encoded)
 	case protocol.Message:
-		decoded, err = protocol.Decode(protocol.Append(nil, m))
+		encoded = protocol.Append(nil, m)
+		decoded, err = protocol.Decode(encoded)
 	case Coded:
 		decoded, err = m.Recode()
 	default:
 		return
 	}
+	e.sent, e.sentBytes = e.sent+1, e.sentBytes+uint64(len(encoded))
 	if err != nil {
 		e.run.Fail("codec", "%s sends %T, which its receiver cannot decode: %v", e.id.Label, f.Msg, err)
 	}
