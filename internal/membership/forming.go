@@ -16,6 +16,11 @@ const (
 	// askEvery is the interval at which a node without a view asks contact points that
 	// answer.
 	askEvery = 100 * time.Millisecond
+	// askedOften is how many contact points a node asks at this interval. It asks more of them less
+	// often: with n nodes, n*n of these questions are in flight.
+	askedOften = 16
+	// askSeldom bounds the interval. An answer still counts when one of the next two is lost.
+	askSeldom = freshFor / 3
 	// freshFor is how long an answer counts.
 	freshFor = 10 * askEvery
 	// probeMin and probeMax bound the back-off towards contact points that do not
@@ -288,7 +293,7 @@ func (f *forming) askPoint(now clock.Instant, p *point, a *actions) {
 // askInterval returns the interval between questions to one contact point.
 func (f *forming) askInterval() time.Duration {
 	if f.view == nil {
-		return askEvery
+		return min(askEvery*time.Duration(max(len(f.points.order), askedOften))/askedOften, askSeldom)
 	}
 	return f.cfg.Discovery.RejoinInterval
 }

@@ -327,6 +327,27 @@ func TestAWarningOfManyContactPointsIsShort(t *testing.T) {
 	}
 }
 
+// TestManyNodesAreAskedLessOften checks that 24 nodes that start together form one cluster, and
+// that a node asks many contact points less often than few, yet more than twice while an answer counts.
+func TestManyNodesAreAskedLessOften(t *testing.T) {
+	for n, want := range map[int]time.Duration{1: askEvery, askedOften: askEvery, 2 * askedOften: 2 * askEvery, 200: askSeldom} {
+		f := &forming{points: newPointTable("10.0.0.1:1")}
+		for i := range n {
+			f.points.findOrAdd(pointsNow, fmt.Sprintf("10.1.0.%d:1", i))
+		}
+		if got := f.askInterval(); got != want || 3*got > freshFor {
+			t.Errorf("%d contact points are asked every %v, want %v", n, got, want)
+		}
+	}
+	w := newTown(t, 1)
+	all := addrsOf(24)
+	for _, addr := range all {
+		w.start(0, addr, Config{Join: all})
+	}
+	w.run(2 * time.Second)
+	w.oneCluster()
+}
+
 // Both sides of a split have contact points; only the side with more than half of
 // them forms, and the other joins it when the network heals.
 func TestASplitAtTheFirstStartFormsOneCluster(t *testing.T) {

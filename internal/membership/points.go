@@ -135,11 +135,20 @@ func (t *pointTable) ownPoints() []string {
 // sortAddrs replaces addresses by those advertised there, sorts them and drops
 // duplicates, in place.
 func (t *pointTable) sortAddrs(addrs []string) []string {
-	for i, addr := range addrs {
-		addrs[i] = t.canonical(addr)
+	seen := make(map[string]bool, len(addrs))
+	parsed := make([]parsedAddr, 0, len(addrs))
+	for _, addr := range addrs {
+		if addr = t.canonical(addr); !seen[addr] {
+			seen[addr] = true
+			parsed = append(parsed, parseAddr(addr))
+		}
 	}
-	slices.SortFunc(addrs, compareAddrs)
-	return slices.Compact(addrs)
+	slices.SortFunc(parsed, parsedAddr.compareTo)
+	addrs = addrs[:0]
+	for _, p := range parsed {
+		addrs = append(addrs, p.addr)
+	}
+	return addrs
 }
 
 // allPoints lists the contact points of this node and of the nodes that answer, sorted.
@@ -147,16 +156,13 @@ func (t *pointTable) allPoints() []string {
 	if t.named != nil {
 		return t.named
 	}
-	all := t.ownPoints()
+	all := slices.Clone(t.own)
 	for _, p := range t.order {
 		if p.info != nil {
-			for _, q := range p.info.Points {
-				all = append(all, t.canonical(q))
-			}
+			all = append(all, p.info.Points...)
 		}
 	}
-	slices.SortFunc(all, compareAddrs)
-	t.named = slices.Compact(all)
+	t.named = t.sortAddrs(all)
 	return t.named
 }
 
@@ -239,15 +245,29 @@ func (t *pointTable) nextVisitAt() clock.Instant {
 	return d
 }
 
-// compareAddrs orders addresses, numerically if they are IP addresses.
-func compareAddrs(a, b string) int {
-	x, errX := netip.ParseAddrPort(a)
-	y, errY := netip.ParseAddrPort(b)
-	if errX == nil && errY == nil {
-		return x.Compare(y)
-	}
-	return cmp.Compare(a, b)
+// parsedAddr is an address, and its parsed form if it is an IP address: comparisons in a sort would
+// otherwise parse each address again and again.
+type parsedAddr struct {
+	addr string
+	ip   netip.AddrPort
+	isIP bool
 }
+
+func parseAddr(addr string) parsedAddr {
+	ip, err := netip.ParseAddrPort(addr)
+	return parsedAddr{addr, ip, err == nil}
+}
+
+// compareTo orders addresses, numerically if they are IP addresses.
+func (p parsedAddr) compareTo(q parsedAddr) int {
+	if p.isIP && q.isIP {
+		return p.ip.Compare(q.ip)
+	}
+	return cmp.Compare(p.addr, q.addr)
+}
+
+// compareAddrs orders two addresses as parsedAddr.compareTo does.
+func compareAddrs(a, b string) int { return parseAddr(a).compareTo(parseAddr(b)) }
 
 // errUnresponsive is the cause when a contact point can be reached but does not answer.
 type errUnresponsive struct{ self string }
