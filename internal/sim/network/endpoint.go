@@ -277,10 +277,8 @@ func (e *Endpoint) admits(c *Conn) bool {
 	case fence.Superseded, fence.Full:
 		return false
 	}
-	for _, old := range e.accepted() {
-		if old.from.id.Process == from.Process && old.from.id.Incarnation < from.Incarnation {
-			old.fence()
-		}
+	for _, old := range e.acceptedBefore(from) {
+		old.fence()
 	}
 	return true
 }
@@ -323,11 +321,18 @@ func compareConns(a, b *Conn) int {
 	return cmp.Or(cmp.Compare(a.to.id.Node, b.to.id.Node), cmp.Compare(a.class, b.class))
 }
 
-// accepted returns the accepted connections in a fixed order.
-func (e *Endpoint) accepted() []*Conn {
-	return slices.SortedFunc(maps.Values(e.in), func(a, b *Conn) int {
+// acceptedBefore returns the accepted connections of earlier incarnations of a process, in a fixed
+// order.
+func (e *Endpoint) acceptedBefore(from *Identity) (earlier []*Conn) {
+	for _, c := range e.in {
+		if c.from.id.Process == from.Process && c.from.id.Incarnation < from.Incarnation {
+			earlier = append(earlier, c)
+		}
+	}
+	slices.SortFunc(earlier, func(a, b *Conn) int {
 		return cmp.Or(cmp.Compare(a.from.id.Node, b.from.id.Node), cmp.Compare(a.class, b.class))
 	})
+	return earlier
 }
 
 // passFrame hands a frame to the process.
