@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestScenesEndInAgreement checks that each scene is played to its end with ten nodes, that every
+// node sends something, and that the same seed gives the same figures.
+func TestScenesEndInAgreement(t *testing.T) {
+	play := func() (rows []Row) {
+		err := playSize(10, 1, time.Now().Add(time.Hour), func(r Row) { r.Wall = 0; rows = append(rows, r) })
+		if err != nil || len(rows) != len(scenes) {
+			t.Fatalf("%d of %d scenes: %v", len(rows), len(scenes), err)
+		}
+		return rows
+	}
+	rows, again := play(), play()
+	for i, r := range rows {
+		if r.Took <= 0 || r.Sum == 0 || r.Leader == 0 || r.Most < r.Leader || r.Sum < r.Most {
+			t.Errorf("%s took %+v", r.Scene, r)
+		}
+		if again[i] != r {
+			t.Errorf("%s took %+v, then %+v", r.Scene, r, again[i])
+		}
+	}
+}
+
+// TestABudgetThatEndsIsNamed checks that sizes which do not fit into the budget of time are in the
+// table, with the reason.
+func TestABudgetThatEndsIsNamed(t *testing.T) {
+	var out bytes.Buffer
+	if err := playAll(options{nodes: 30, within: -time.Second, json: true}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var rows []Row
+	if err := json.Unmarshal(out.Bytes(), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 || rows[0].Nodes != 10 || rows[1].Nodes != 30 || rows[1].Missing != errBudget.Error() {
+		t.Errorf("rows %+v", rows)
+	}
+	out.Reset()
+	printTable(&out, rows)
+	if !strings.Contains(out.String(), "30 not played: "+errBudget.Error()) {
+		t.Errorf("the table names no missing size:\n%s", out.String())
+	}
+}
+
+// TestTheTableHas80Columns checks the width of the widest figures, and that the growth of a scene with
+// three sizes is printed.
+func TestTheTableHas80Columns(t *testing.T) {
+	var rows []Row
+	for _, n := range []int{10, 100, 1000} {
+		x := uint64(n)
+		rows = append(rows, Row{Nodes: n, Scene: "a second at rest", Took: 600, Sum: x * x << 20, Most: x << 20, Leader: x << 20})
+	}
+	rows = append(rows, Row{Nodes: 2000, Scene: "forming", Missing: strings.Repeat("a long reason ", 9)})
+	var out bytes.Buffer
+	printTable(&out, rows)
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	for _, want := range []string{"n^0.00", "n^2.00", "n^1.00"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in\n%s", want, out.String())
+		}
+	}
+}
+
+// TestGrowthFitsAPower checks the exponent that is fitted to a power of x, and that there is none for
+// two points.
+func TestGrowthFitsAPower(t *testing.T) {
+	x := []float64{10, 30, 100, 300}
+	var y []float64
+	for _, v := range x {
+		y = append(y, 7*math.Pow(v, 1.5))
+	}
+	if b := growth(x, y); math.Abs(b-1.5) > 1e-9 {
+		t.Errorf("the exponent is %v, want 1.5", b)
+	}
+	if b := growth([]float64{1, 2, 3}, []float64{1, 2, 0}); !math.IsNaN(b) {
+		t.Errorf("two points give the exponent %v", b)
+	}
+}
