@@ -8,7 +8,8 @@ import (
 
 // Deliveries checks the messages of reliable producers. Those to one entity run in their order,
 // none is left out, and none runs twice, unless the memory of its shard was lost with its home; a
-// message that was confirmed has run, and never runs again.
+// message that was confirmed has run, and never runs again. One whose confirmation was still on the
+// way when the memory was lost may: a copy may have been on its way to the next home by then.
 type Deliveries struct {
 	streams map[stream]*delivered
 }
@@ -24,8 +25,9 @@ type delivered struct {
 	// noted is the highest number that the memory of the shard has.
 	noted uint64
 	// aside are those that were put aside, and have not run to their end; ended are those that
-	// have, and confirmed those for which the producer has an answer.
-	aside, ended, confirmed map[uint64]bool
+	// have, and confirmed those for which the producer has an answer. unsure are those that had
+	// ended when the memory was lost, and were not confirmed.
+	aside, ended, confirmed, unsure map[uint64]bool
 }
 
 // NewDeliveries returns an empty checker.
@@ -34,7 +36,7 @@ func NewDeliveries() *Deliveries { return &Deliveries{streams: map[stream]*deliv
 func (d *Deliveries) streamOf(producer uint64, entity int) *delivered {
 	s := stream{producer, entity}
 	if d.streams[s] == nil {
-		d.streams[s] = &delivered{aside: map[uint64]bool{}, ended: map[uint64]bool{}, confirmed: map[uint64]bool{}}
+		d.streams[s] = &delivered{aside: map[uint64]bool{}, ended: map[uint64]bool{}, confirmed: map[uint64]bool{}, unsure: map[uint64]bool{}}
 	}
 	return d.streams[s]
 }
@@ -45,7 +47,7 @@ func (d *Deliveries) Runs(at time.Duration, producer uint64, shard protocol.Shar
 	s.shard = shard
 	switch {
 	case s.aside[n]:
-	case s.confirmed[n]:
+	case s.confirmed[n] && !s.unsure[n]:
 		return broken("S2", at, "reliable message %d of producer %d to entity %d runs, although it was confirmed", n, producer, entity)
 	case n <= s.noted:
 		return broken("S2", at, "reliable message %d of producer %d to entity %d runs twice", n, producer, entity)
@@ -73,7 +75,8 @@ func (d *Deliveries) Noted(producer uint64, entity int, n uint64, aside bool) {
 // EndedLate records that a message was handled at a home whose memory of the shard is lost: the
 // next home had begun before the handler returned.
 func (d *Deliveries) EndedLate(producer uint64, entity int, n uint64) {
-	d.streamOf(producer, entity).ended[n] = true
+	s := d.streamOf(producer, entity)
+	s.ended[n], s.unsure[n] = true, !s.confirmed[n]
 }
 
 // Lost records that the memory of a shard was lost with its home.
@@ -82,6 +85,9 @@ func (d *Deliveries) Lost(shard protocol.ShardID) {
 		if s.shard == shard {
 			s.noted = 0
 			clear(s.aside)
+			for n := range s.ended { // order-free: each by itself
+				s.unsure[n] = !s.confirmed[n]
+			}
 		}
 	}
 }
