@@ -132,8 +132,8 @@ func (vs *values) mergeItems(p *peer, items []Item) (ok bool) {
 	return vs.mergeNoting(p, items, func(Refusal) {})
 }
 
-// mergeNoting is take; it calls note with each refusal that the writer of an item must
-// receive.
+// mergeNoting does the work of mergeItems, and calls note with each refusal that the writer of
+// an item must receive.
 func (vs *values) mergeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 	ok = true
 	vs.barrier.empty = vs.barrier.empty && len(items) == 0
