@@ -152,7 +152,7 @@ func TestAFetchIsAnsweredUpToItsCredit(t *testing.T) {
 	}
 }
 
-// TestAPackedMessageIsBoundedBeforeItIsInflated checks that no more than packRawMax is inflated, also if
+// TestAPackedMessageIsBoundedBeforeItIsInflated checks that at most packRawMax is inflated, also if
 // the packed bytes could hold as much.
 func TestAPackedMessageIsBoundedBeforeItIsInflated(t *testing.T) {
 	var k packer

@@ -466,12 +466,7 @@ func yieldUnseen(w *world) {
 // of the cluster that yields, and dies. The other, which holds the view that stands over that
 // cluster, takes over above the generation that the dead one has opened.
 func takeoverAfterContest(w *world) {
-	s := meetings(w)
-	s.apart()
-	two := s.form(1, 2, 100)
-	s.form(101, 1, 5000)
-	senior, other := w.nodes[two[0]], w.nodes[two[1]]
-	w.run(time.Second)
+	s, senior, other := twoBesideOne(w)
 	s.together()
 	w.must(10*time.Second, "both stand over the third", func() bool {
 		v := other.core.View()
@@ -485,11 +480,7 @@ func takeoverAfterContest(w *world) {
 	if other.core.View().Epoch.Generation() != 100 {
 		w.fail("the other one has learned of %v", opened)
 	}
-	w.kill(30*time.Millisecond, senior.id)
-	w.must(10*time.Second, "the other takes over", func() bool { return len(other.core.View().Members) == 1 && w.holds(other) })
-	if got := other.core.View().Epoch; got <= opened {
-		w.fail("takes over in %v, %v was opened", got, opened)
-	}
+	w.diesAbove(senior, other, opened)
 }
 
 // TestWarnLeavesBoth: with ForeignWarn two clusters stay two.

@@ -13,12 +13,7 @@ import (
 // take over below that generation after its death.
 func takeoverWithoutContest(w *world) {
 	w.cfg.Authenticated = true
-	s := meetings(w)
-	s.apart()
-	two := s.form(1, 2, 100)
-	s.form(101, 1, 5000)
-	senior, other := w.nodes[two[0]], w.nodes[two[1]]
-	w.run(time.Second)
+	s, senior, other := twoBesideOne(w)
 	w.lose = func(from, to gossip.NodeID, m Message) bool {
 		return from == senior.id && to == other.id && len(senior.core.View().Foreign) > 0
 	}
@@ -39,11 +34,27 @@ func (w *world) diesUnheard(leader, other *simNode, generation uint32) {
 	if opened.Generation() != generation || other.core.View().Epoch >= opened {
 		w.fail("the leader has opened %v, and the other one holds %v", opened, other.core.View().Epoch)
 	}
+	w.diesAbove(leader, other, opened)
+}
+
+// diesAbove kills a leader, and checks that the other member takes over above the given epoch.
+func (w *world) diesAbove(leader, other *simNode, opened gossip.Epoch) {
 	w.kill(30*time.Millisecond, leader.id)
 	w.must(10*time.Second, "the other takes over", func() bool { return len(other.core.View().Members) == 1 && w.holds(other) })
 	if got := other.core.View().Epoch; got <= opened {
 		w.fail("takes over in %v, %v was opened", got, opened)
 	}
+}
+
+// twoBesideOne forms a cluster of two, and one of a single node in a higher generation. They do
+// not meet yet.
+func twoBesideOne(w *world) (s *clusters, senior, other *simNode) {
+	s = meetings(w)
+	s.apart()
+	two := s.form(1, 2, 100)
+	s.form(101, 1, 5000)
+	w.run(time.Second)
+	return s, w.nodes[two[0]], w.nodes[two[1]]
 }
 
 // fileAhead starts a cluster of two, and a third node whose file demands a generation of 5000 at
@@ -86,10 +97,9 @@ func leaderDiesAfterOpening(w *world) {
 	if v := other.core.View(); v.Epoch.Generation() != 100 || v.Least != 5000 {
 		w.fail("the leader has opened %v, and the other one holds %v, with the least generation %d", opened, v.Epoch, v.Least)
 	}
-	w.kill(30*time.Millisecond, leader.id)
-	w.must(10*time.Second, "the other takes over", func() bool { return len(other.core.View().Members) == 1 && w.holds(other) })
-	if got := other.core.View().Epoch; got <= opened || other.core.View().Least != 0 {
-		w.fail("takes over in %v, with the least generation %d, and %v was opened", got, other.core.View().Least, opened)
+	w.diesAbove(leader, other, opened)
+	if least := other.core.View().Least; least != 0 {
+		w.fail("takes over with the least generation %d, and %v was opened", least, opened)
 	}
 }
 

@@ -25,7 +25,8 @@ type misused struct {
 
 // makeMisuse makes a request that must be refused in the step in which it is made, and change nothing.
 func (c *requestClient) makeMisuse() {
-	// What is due now is no effect of the request. It may show that the disk fails, which changes the list.
+	// The work that is due comes first: it does not belong to the request, and may show that the
+	// disk fails, which changes the list.
 	c.d.step(replication.Tick{})
 	all := c.misusedRequests()
 	c.makeMisused(all[c.rand.IntN(len(all))])
