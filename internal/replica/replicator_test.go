@@ -26,7 +26,8 @@ type mesh struct {
 	cut   map[gossip.NodeID]bool
 }
 
-// newMesh starts n replicators in one view.
+// newMesh starts n replicators in one view. Frames wait until each has been given the view:
+// one that came before would be of a node outside its receiver's view.
 func newMesh(t *testing.T, n int, tweak func(*Config)) *mesh {
 	m := &mesh{nodes: map[gossip.NodeID]*Replicator{}, cut: map[gossip.NodeID]bool{}}
 	v := &gossip.View{Epoch: gossip.FirstEpoch(1)}
@@ -39,6 +40,8 @@ func newMesh(t *testing.T, n int, tweak func(*Config)) *mesh {
 		}
 		m.nodes[id] = New(cfg)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, r := range m.nodes {
 		r.SetView(v)
 		t.Cleanup(func() { r.Close() })
