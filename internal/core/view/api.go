@@ -31,7 +31,7 @@ type Config struct {
 	Least uint32
 	// Partition decides which part of a view goes on in a partition; KeepMajority if nil.
 	Partition gossip.Policy
-	// PackFrom is the number of members from which views are sent as differences, 0 for 32.
+	// PackFrom is the number of members from which views are sent as differences, 0 for 8.
 	// The simulator lowers it, since most of its clusters are small.
 	PackFrom int
 	// Seed feeds the core's random waits and its new cluster's id; cores have no

@@ -16,7 +16,7 @@ import "github.com/peerage-go/peerage/gossip"
 // before its members are read, against the view that this node holds.
 
 // packFrom is the number of members from which views are packed.
-const packFrom = 32
+const packFrom = 8
 
 // change is the difference between a packed view and its base. The members of a view are
 // those of its base, in their order, without the removed, followed by the new ones.
