@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -81,24 +82,16 @@ func (a *acceptor) admit(conn net.Conn) {
 	if out != nil {
 		_ = out.conn.Close() // wakes its goroutine, which counts it and cleans up
 	}
-	a.counters.Strangers.Store(int64(a.strangers.len()))
 	if !a.life.spawn(func() { a.meet(in) }) {
-		a.leave(in)
+		a.strangers.leaveStranger(in)
 		a.life.closeConn(conn)
 	}
-}
-
-// leave frees a stranger's slot; it reports false if the stranger had lost it.
-func (a *acceptor) leave(s *strangerConn) bool {
-	kept := a.strangers.leaveStranger(s)
-	a.counters.Strangers.Store(int64(a.strangers.len()))
-	return kept
 }
 
 // meet runs the handshake with a stranger and then serves it.
 func (a *acceptor) meet(s *strangerConn) {
 	serve := a.introduce(s.conn)
-	if !a.leave(s) && serve == nil {
+	if !a.strangers.leaveStranger(s) && serve == nil {
 		a.turnAway(s.conn, errBusy)
 	}
 	if serve != nil {
@@ -282,6 +275,8 @@ type strangers struct {
 	max, perSource int
 	// draw returns a number in [0, n).
 	draw func(n int) int
+	// taken is the number of slots taken, for metrics. Written with mu.
+	taken *atomic.Int64
 
 	mu sync.Mutex
 	// all is in the order of arrival. Invariant: bySource counts it by source, without
@@ -290,8 +285,8 @@ type strangers struct {
 	bySource map[string]int
 }
 
-func (s *strangers) initStrangers(max, perSource int) {
-	s.max, s.perSource, s.draw = max, perSource, rand.IntN
+func (s *strangers) initStrangers(max, perSource int, taken *atomic.Int64) {
+	s.max, s.perSource, s.draw, s.taken = max, perSource, rand.IntN, taken
 	s.all, s.bySource = list.New(), make(map[string]int)
 }
 
@@ -321,6 +316,7 @@ func (s *strangers) enter(conn net.Conn) (in, out *strangerConn) {
 	}
 	in.at = s.all.PushBack(in)
 	s.bySource[in.source]++
+	s.taken.Store(int64(s.all.Len()))
 	return in, out
 }
 
@@ -376,12 +372,6 @@ func (s *strangers) leaveStranger(x *strangerConn) bool {
 		return false
 	}
 	s.removeStranger(x)
+	s.taken.Store(int64(s.all.Len()))
 	return true
-}
-
-// len returns how many slots are taken.
-func (s *strangers) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all.Len()
 }

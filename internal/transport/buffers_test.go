@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -424,7 +425,7 @@ func TestEarlyDropsBecomeMoreLikely(t *testing.T) {
 	for taken := range 8 {
 		for drawn := range 4 {
 			var s strangers
-			s.initStrangers(8, 8)
+			s.initStrangers(8, 8, new(atomic.Int64))
 			s.draw = func(n int) int {
 				if n == 4 {
 					return drawn

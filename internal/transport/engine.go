@@ -90,7 +90,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 		cfg: &e.cfg, net: n, life: &e.life, events: &e.events, credentials: &e.credentials, counters: &e.counters, log: log,
 		peers: &e.peers, inbounds: &e.inbounds, receiver: &e.receiver, streams: &e.streams,
 	}
-	e.acceptor.strangers.initStrangers(cfg.StrangersMax, cfg.StrangersPerSourceMax)
+	e.acceptor.strangers.initStrangers(cfg.StrangersMax, cfg.StrangersPerSourceMax, &e.counters.Strangers)
 	e.counters.queue = e.peers.queueBytes
 	return e
 }

@@ -67,7 +67,7 @@ func TestFailedAcceptsAreRepeatedEverSlower(t *testing.T) {
 				t.Fatalf("pauses %v, want %d ms", pauses, want)
 			}
 		}
-		if !conn.closed || a.strangers.len() != 0 || a.counters.Strangers.Load() != 0 || len(tr.life.conns) != 0 {
+		if !conn.closed || a.strangers.all.Len() != 0 || a.counters.Strangers.Load() != 0 || len(tr.life.conns) != 0 {
 			t.Error("a connection keeps its slot, though nothing serves it")
 		}
 		if n := a.counters.AcceptErrors.Load(); n != 12 || len(lost) != 1 || lost[0].Type != ListenerLost || lost[0].Err != syscall.EINVAL {

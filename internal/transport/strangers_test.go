@@ -3,6 +3,8 @@ package transport
 import (
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -41,7 +43,8 @@ func (a addressed) RemoteAddr() net.Addr { return memAddr(a.from) }
 
 func TestSlotsAreSharedBySource(t *testing.T) {
 	var s strangers
-	s.initStrangers(8, 3)
+	var taken atomic.Int64
+	s.initStrangers(8, 3, &taken)
 	early := false
 	s.draw = func(n int) int {
 		if early {
@@ -81,7 +84,35 @@ func TestSlotsAreSharedBySource(t *testing.T) {
 	}
 	early = false
 	enter("192.0.2.11:1")
-	if _, out := enter("192.0.2.12:1"); out == nil || out.source != "2001:db8::/64" || s.len() != 8 {
-		t.Errorf("with all slots taken, not one of the fullest source ends: %+v of %d", out, s.len())
+	if _, out := enter("192.0.2.12:1"); out == nil || out.source != "2001:db8::/64" || taken.Load() != 8 {
+		t.Errorf("with all slots taken, not one of the fullest source ends: %+v of %d", out, taken.Load())
+	}
+}
+
+// TestTheSlotsTakenAreCountedWithThem checks that the counter of slots changes together with the
+// slots, while strangers come and go side by side: a counter that is written later may keep a
+// former number for as long as no other stranger comes.
+func TestTheSlotsTakenAreCountedWithThem(t *testing.T) {
+	var s strangers
+	var taken atomic.Int64
+	s.initStrangers(100, 100, &taken)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20_000 {
+				in, _ := s.enter(addressed{from: "192.0.2.1:1"})
+				s.mu.Lock()
+				counted, held := taken.Load(), s.all.Len()
+				s.mu.Unlock()
+				if s.leaveStranger(in); counted != int64(held) {
+					t.Errorf("%d slots are counted, %d are taken", counted, held)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := taken.Load(); n != 0 {
+		t.Errorf("%d slots are counted as taken after the last stranger has left", n)
 	}
 }
