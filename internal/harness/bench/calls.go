@@ -19,8 +19,8 @@ type rate struct {
 	err error
 }
 
-// perSecond lets callers do something again and again for a while, and returns how
-// often they did together.
+// perSecond lets callers do something again and again for a while, each at least one time, and
+// returns how often they did together.
 func perSecond(callers int, d time.Duration, caller func(i int) func() error) rate {
 	var done atomic.Uint64
 	var failed atomic.Pointer[error]
@@ -31,7 +31,7 @@ func perSecond(callers int, d time.Duration, caller func(i int) func() error) ra
 		do := caller(i)
 		wg.Go(func() {
 			n := uint64(0)
-			for ; !stop.Load(); n++ {
+			for ; n == 0 || !stop.Load(); n++ {
 				if err := do(); err != nil {
 					failed.Store(&err)
 					return
