@@ -21,13 +21,14 @@ import (
 	"github.com/peerage-go/peerage/internal/harness/service"
 )
 
-// serveEnv makes the test binary stand in for a service: its value is the directory in which
-// all processes keep the numbers, or "memory" for a service whose processes do not share them.
-const serveEnv = "CHAOS_TEST_SERVICE"
+// serveNumbersArg is the first of three arguments that make the test binary stand in for a
+// service. The others are the address, and the directory in which all processes keep the
+// numbers, or "memory" for a service whose processes do not share them.
+const serveNumbersArg = "serve-numbers"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(serveEnv); dir != "" {
-		if err := serveNumbers(dir, os.Args[len(os.Args)-1]); err != nil {
+	if len(os.Args) == 4 && os.Args[1] == serveNumbersArg {
+		if err := serveNumbers(os.Args[3], os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -130,13 +131,14 @@ func TestAServiceIsJudgedByItsCallers(t *testing.T) {
 		"a register of each process":          {false, "kill,restart", nil, register, Failed, []string{"each register is linearizable"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(serveEnv, "memory")
+			t.Parallel()
+			dir := "memory"
 			if tc.shared {
-				t.Setenv(serveEnv, t.TempDir())
+				dir = t.TempDir()
 			}
 			cfg := Config{
 				Rounds: 3, Seed: 11, Nodes: 3, Shards: 1, Every: 20 * time.Millisecond, Calm: 10 * time.Millisecond, Kinds: tc.kinds, Counters: 4,
-				Service: &service.Spec{Name: "numbers", Command: []string{os.Args[0], "{http}"}, Ready: "/ready", Keeps: service.KeepsDisk, Counter: tc.counter, Register: tc.register, File: "numbers.yaml"},
+				Service: &service.Spec{Name: "numbers", Command: []string{os.Args[0], serveNumbersArg, "{http}", dir}, Ready: "/ready", Keeps: service.KeepsDisk, Counter: tc.counter, Register: tc.register, File: "numbers.yaml"},
 			}
 			if err := cfg.Validate(); err != nil {
 				t.Fatal(err)
