@@ -1,0 +1,4 @@
+package compare;
+
+/** The answer of an entity. */
+record Answer(byte[] payload) implements Message {}

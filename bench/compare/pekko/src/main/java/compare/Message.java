@@ -1,0 +1,4 @@
+package compare;
+
+/** What the serializer of this program writes. */
+interface Message {}
