@@ -25,7 +25,8 @@ type chooser struct {
 	counts map[gossip.NodeID][]protocol.ShardID
 }
 
-// enoughMembers reports whether the minimum numbers of members are here, or were once.
+// enoughMembers reports whether the minimum numbers of members are here, or were once. Then
+// they may have left, and no region may be eligible.
 func (ch *chooser) enoughMembers(st *strategy.State) bool {
 	n := 0
 	for i := range st.Regions {
@@ -34,7 +35,7 @@ func (ch *chooser) enoughMembers(st *strategy.State) bool {
 		}
 	}
 	ch.settled = ch.settled || n >= ch.cfg.MinMembers && ch.membersUp() >= ch.cfg.MinMembersAll
-	return ch.settled && n > 0
+	return ch.settled
 }
 
 // membersUp counts the members of the view that are up, of any role.

@@ -103,7 +103,6 @@ func (t *table) closed(snap *snapshot, id protocol.ShardID) {
 func (t *table) retarget(snap *snapshot, id protocol.ShardID) {
 	s, st := &t.shards[id], snap.of(&t.chooser)
 	was := s.countedAt()
-	t.chooser.counts = nil
 	if s.target = t.chooser.askStrategy(st, id); s.target == s.home {
 		s.target = 0
 	}

@@ -140,11 +140,12 @@ func (cn *census) sendOn(snap *snapshot, h *heldAt) bool {
 	return true
 }
 
-// holdStopped notes where the states are of shards that were stopping when their
-// node reported and have stopped since. The receiver may have reported before that.
+// holdStopped notes where the states are of shards that were stopping when their node
+// reported, and have stopped since or have ended with their node. The receiver may have reported
+// before the state came. resumeMoves ignores the states of shards that are still stopping.
 func (cn *census) holdStopped() {
 	for _, cl := range cn.claims {
-		if cl.to == 0 || !cn.stoppedSince(cl) {
+		if cl.to == 0 {
 			continue
 		}
 		at := cl.to

@@ -233,3 +233,29 @@ func TestNonsenseIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyACopyThatWasPutAsideIsUndone checks that Undo lets a copy that was put aside run again, and
+// changes nothing for a copy that has run, for an unknown entity, or for an unknown producer.
+func TestOnlyACopyThatWasPutAsideIsUndone(t *testing.T) {
+	at := func(seq uint64) Stamp { return Stamp{Producer: 1, Seq: seq, Prev: seq - 1, Floor: 1, Try: 1} }
+	var m Memory
+	m.Ran("e", at(1), false)
+	m.Undo("e", at(1))
+	m.Undo("unknown", at(1))
+	m.Undo("e", Stamp{Producer: 2, Seq: 1, Floor: 1, Try: 1})
+	if v := m.Check("e", at(1), false); v != Duplicate {
+		t.Errorf("a copy that has run: %v after Undo, want a duplicate", v)
+	}
+	m.Ran("e", at(2), true)
+	m.Undo("e", at(1))
+	if v := m.Check("e", at(1), false); v != Duplicate {
+		t.Errorf("a copy that has run, beside one that waits: %v after Undo, want a duplicate", v)
+	}
+	if v := m.Check("e", at(2), false); v != Waiting {
+		t.Errorf("a copy that was put aside: %v, want that it waits", v)
+	}
+	m.Undo("e", at(2))
+	if v := m.Check("e", at(2), false); v != Run {
+		t.Errorf("a copy that was put aside: %v after Undo, want that it runs", v)
+	}
+}

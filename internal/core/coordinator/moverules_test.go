@@ -1,0 +1,133 @@
+package coordinator
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// TestAStateOfAMoveDuringTheCensusIsFound checks that the state of a shard that its node reported
+// as stopping is found where it can be after the census: at the new home if the shard has stopped
+// or its node has left the view, and at the former home if the new one has left. A shard that
+// still stops is left alone.
+func TestAStateOfAMoveDuringTheCensusIsFound(t *testing.T) {
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	for name, c := range map[string]struct {
+		stopped bool
+		stay    []gossip.NodeID
+		want    gossip.NodeID
+	}{
+		"it has stopped":                           {true, []gossip.NodeID{1, 2, 3}, 3},
+		"its node has left":                        {false, []gossip.NodeID{1, 3}, 3},
+		"it has stopped, and its node has left":    {true, []gossip.NodeID{1, 3}, 3},
+		"it has stopped, and the new home left":    {true, []gossip.NodeID{1, 2}, 2},
+		"it still stops, and all members are here": {false, []gossip.NodeID{1, 2, 3}, 0},
+		"it still stops, and the new home left":    {false, []gossip.NodeID{1, 2}, 0},
+	} {
+		b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}}})
+		b.receive(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.receive(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Token: tok, State: protocol.ClaimStopping, To: 3}}})
+		if c.stopped {
+			b.stopped(2, tok, 0)
+		}
+		if len(c.stay) < 3 {
+			b.view(c.stay...)
+		}
+		b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		var home, from gossip.NodeID
+		for _, w := range find[Write](b) {
+			home, from = w.Records[0].Home, w.Records[0].From
+		}
+		if home != c.want || (home != 0) != (from == 2) {
+			t.Errorf("%s: the shard starts at %v with the state from %v, want %v", name, home, from, c.want)
+		}
+	}
+}
+
+// homeOrFewest is a strategy that places all shards at one node, or, if that is zero, as LeastShards.
+type homeOrFewest struct {
+	strategy.LeastShards
+	node *gossip.NodeID
+}
+
+func (h homeOrFewest) Allocate(st *strategy.State, id protocol.ShardID, requester gossip.NodeID) gossip.NodeID {
+	if *h.node != 0 {
+		return *h.node
+	}
+	return h.LeastShards.Allocate(st, id, requester)
+}
+
+// TestMovesThatLoseTheirNewHomeAreSpread checks that shards whose common new home leaves are moved
+// to several nodes: each counts where the one before was sent.
+func TestMovesThatLoseTheirNewHomeAreSpread(t *testing.T) {
+	home := gossip.NodeID(5)
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
+	b := newBench(t, Config{Shards: 2, Strategy: homeOrFewest{node: &home}}, 1, 2, 3, 4, 5).settle(nil, map[gossip.NodeID][]protocol.Claim{
+		2: {{Shard: 0, Token: tok(1)}, {Shard: 1, Token: tok(2)}},
+	})
+	begin := find[*protocol.Begin](b.drain(2))
+	if len(begin) == 0 || b.c.table.shards[0].target != 5 || b.c.table.shards[1].target != 5 {
+		t.Fatalf("moves to %v and %v, want 5 for both", b.c.table.shards[0].target, b.c.table.shards[1].target)
+	}
+	home = 0
+	b.view(1, 2, 3, 4).begun(begin[0], 1, 2, 3, 4)
+	first, second := b.c.table.shards[0].target, b.c.table.shards[1].target
+	if first == second || first == 0 || second == 0 || first == 2 || second == 2 {
+		t.Errorf("the shards go to %v and %v, want two nodes of 1, 3 and 4", first, second)
+	}
+}
+
+// TestAMoveDoesNotWaitForRefusedNodes checks that a node which registers with other settings than
+// the coordinator's is not asked to close routes: it receives no home. A member that has not
+// registered is asked.
+func TestAMoveDoesNotWaitForRefusedNodes(t *testing.T) {
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Token: tok}}})
+	b.view(1, 2, 3, 4).register(3, 8, 0)
+	b.drain(2)
+	if to := b.beginsTo(); !slices.Equal(to, []gossip.NodeID{1, 2, 4}) {
+		t.Errorf("routes are closed at %v, want 1, 2 and 4", to)
+	}
+}
+
+// TestOnlyARepeatedCensusRequestAsksForASign checks that the first request of a census is no probe: a
+// member that has not reported is asked for a sign of life only when it is asked again.
+func TestOnlyARepeatedCensusRequestAsksForASign(t *testing.T) {
+	b := newBench(t, Config{Shards: 1}, 1, 2)
+	if all := find[*protocol.CensusRequest](b); len(all) != 2 || all[0].Probe || all[1].Probe {
+		t.Errorf("the census begins with %+v, want two requests that are no probes", all)
+	}
+	b.receive(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.now = b.c.Deadline()
+	if m := one[*protocol.CensusRequest](b.step(Tick{})); !m.Probe {
+		t.Errorf("repeated as %+v, want a probe", m)
+	}
+}
+
+// TestThePlacesOfAllMembersAreAwaited checks that the first allocation waits for MinMembersAll members
+// of any role, and that later ones do not: then the reason is that no region is eligible.
+func TestThePlacesOfAllMembersAreAwaited(t *testing.T) {
+	b := newBench(t, Config{Shards: 2, MinMembersAll: 3}, 1, 2).settle(nil, nil)
+	b.ask(2, 0).none(count[Write])
+	if !b.traced(TraceNoRegion) {
+		t.Error("no reason is traced")
+	}
+	b.with(gossip.Member{Node: gossip.Node{ID: 3}, Status: gossip.Up})
+	if w := one[Write](b); len(w.Records) != 1 {
+		t.Errorf("with three members %+v is written, want the shard's home", w)
+	}
+	b.view(1, 2).ask(2, 1)
+	one[Write](b)
+
+	b = newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil).ask(2, 0)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	b.drain(1).drain(2)
+	b.ask(2, 1).none(count[Write])
+	if b.tracedTimes(TraceNoRegion, "none is eligible") != 1 {
+		t.Errorf("traced %+v, want that no region is eligible", b.trace)
+	}
+}
