@@ -118,6 +118,13 @@ func TestBombsAreRefusedBeforeAnythingIsAllocated(t *testing.T) {
 			t.Errorf("%d bytes of tag %d in %d: %v", bad.Raw, bad.Of, len(bad.Data), err)
 		}
 	}
+	twice := k.pack(&Packed{Of: tagValues, Raw: 4 << 10, Data: Append(nil, someValues(200, 60, func() string { return "e" }))})
+	if twice == nil {
+		t.Fatal("the message of the test is not packed")
+	}
+	if _, err := k.unpack(twice); !errors.Is(err, ErrPacked) {
+		t.Errorf("a packed message in another: %v", err)
+	}
 	if _, err := k.unpack(p); err != nil {
 		t.Errorf("after all that: %v", err)
 	}

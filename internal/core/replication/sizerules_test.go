@@ -43,16 +43,19 @@ func TestItemsThatNoReplicaCanHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   Item
 		good bool
+		v    crdt.Value
 	}{
-		"deleted":                     {Item{}, true},
-		"the highest generation":      {Item{Kind: crdt.KindORSet, Gen: timeMax - 1}, true},
-		"the highest deletion":        {Item{Gen: timeMax - 2}, true},
-		"deleted in an open one":      {Item{Gen: 7}, false},
-		"no generation":               {Item{Gen: timeMax}, false},
-		"an era without a stamp":      {Item{Era: 1}, false},
-		"a generation far beyond all": {Item{Gen: 1<<64 - 1}, false},
+		"a stamp of the last era":     {in: Item{Kind: crdt.KindLWWRegister, Era: eraMax}, good: true, v: registerOf(5)},
+		"a stamp of an era beyond it": {in: Item{Kind: crdt.KindLWWRegister, Era: eraMax + 1}, v: registerOf(5)},
+		"deleted":                     {Item{}, true, nil},
+		"the highest generation":      {Item{Kind: crdt.KindORSet, Gen: timeMax - 1}, true, nil},
+		"the highest deletion":        {Item{Gen: timeMax - 2}, true, nil},
+		"deleted in an open one":      {Item{Gen: 7}, false, nil},
+		"no generation":               {Item{Gen: timeMax}, false, nil},
+		"an era without a stamp":      {Item{Era: 1}, false, nil},
+		"a generation far beyond all": {Item{Gen: 1<<64 - 1}, false, nil},
 	} {
-		if err := malformed(&c.in, nil); (err == nil) != c.good {
+		if err := malformed(&c.in, c.v); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -35,6 +35,7 @@ func TestUpdatesAreBoundedExactly(t *testing.T) {
 		"one too many":             {func(s *single) { s.put("a", "e"); s.put("b", "e") }, []operation.Op{growing("c", "e", 9)}, "Keys"},
 		"both in one update":       {func(s *single) { s.put("a", "e") }, []operation.Op{growing("b", "e", 9), growing("c", "e", 9)}, "Keys"},
 		"known keys":               {func(s *single) { s.put("a", "e"); s.put("b", "e") }, []operation.Op{growing("a", "f", 9), growing("b", "f", 9)}, ""},
+		"a known one beyond them":  {func(s *single) { s.put("a", "e"); s.store.keys = 3 }, []operation.Op{growing("a", "f", 9)}, ""},
 		"a large value":            {func(*single) {}, []operation.Op{growing("a", "e", 100)}, ""},
 		"a larger one":             {func(*single) {}, []operation.Op{growing("a", "e", 101)}, "ValueBytes"},
 		"a value that becomes one": {func(s *single) { s.put("a", "e"); s.store.itemOf("a").bytes = 90 }, []operation.Op{growing("a", "f", 11)}, "ValueBytes"},
