@@ -279,6 +279,69 @@ func TestAPostWaitsForWhatItLacks(t *testing.T) {
 	}
 }
 
+// TestAHomeLearnsThatACallerWaits checks that the home is sent a report, once, when callers wait for its
+// grant, and that a grant sends their messages.
+func TestAHomeLearnsThatACallerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, inc, w := wired(&hostHere{})
+		r.OpenRoute(inc, 0, 2, firstToken)
+		post := func() {
+			if kept, err := r.Post(t.Context(), 0, tellItem(3)); kept || err != nil {
+				t.Errorf("kept %v, %v", kept, err)
+			}
+		}
+		for range flow.FirstMessages {
+			post()
+		}
+		if n := len(w.ofKind(frames.KindBlocked)); n != 0 {
+			t.Errorf("%d reports before a caller waits", n)
+		}
+		for range 2 {
+			go post()
+			synctest.Wait()
+			if n, sent := len(w.ofKind(frames.KindBlocked)), len(w.ofKind(frames.KindTell)); n != 1 || sent != flow.FirstMessages {
+				t.Errorf("%d reports, %d messages; want 1 and %d", n, sent, flow.FirstMessages)
+			}
+		}
+		if waiting := r.counters.HeldUp.Load(); waiting != 2 {
+			t.Errorf("%d callers count as waiting, want 2", waiting)
+		}
+		r.OpenRoute(inc, 0, 2, protocol.Token{Term: 1, Seq: 2})
+		synctest.Wait()
+		if sent := len(w.ofKind(frames.KindTell)); sent != flow.FirstMessages+2 || r.counters.HeldUp.Load() != 0 {
+			t.Errorf("%d messages after a new home, want %d", sent, flow.FirstMessages+2)
+		}
+	})
+}
+
+// TestACallerWaitsForAHomeWithoutRoom checks that a caller is queued only if the home has no room, and a
+// node serves the type: otherwise it tries again, and a handler that sends to its own entity fails.
+func TestACallerWaitsForAHomeWithoutRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(r *Router, inc *Incarnation, it *Item)
+		want error
+	}{
+		"no room":        {func(*Router, *Incarnation, *Item) {}, nil},
+		"no node serves": {func(r *Router, _ *Incarnation, _ *Item) { r.now.Store(nil) }, errTryAgain},
+		"the end":        {func(r *Router, _ *Incarnation, _ *Item) { r.Close() }, errTryAgain},
+		"another home":   {func(r *Router, inc *Incarnation, _ *Item) { r.OpenRoute(inc, 0, 3, protocol.Token{Term: 1, Seq: 2}) }, errTryAgain},
+		"its own entity": {func(_ *Router, _ *Incarnation, it *Item) { it.Msg.ToItself = true }, failure.MailboxFull},
+	} {
+		r, inc, _ := wired(&hostHere{})
+		r.OpenRoute(inc, 0, 2, firstToken)
+		for range flow.FirstMessages {
+			if _, err := r.Post(t.Context(), 0, tellItem(3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		it := tellItem(3)
+		c.edit(r, inc, it)
+		if w, err := r.beginWait(r.routes.routeTo(0), it); !errors.Is(err, c.want) || (w != nil) != (c.want == nil) {
+			t.Errorf("%s: waits %v, %v; want %v", name, w != nil, err, c.want)
+		}
+	}
+}
+
 // TestGrantsAreListedOnce checks that a grant is listed once until it is taken. An urgent grant is sent
 // with the block that made it urgent, and a grant for this node wakes the loop of its accounts.
 func TestGrantsAreListedOnce(t *testing.T) {

@@ -57,16 +57,19 @@ func NewProducer(r *Router, cfg reliable.Config, confirmed func(reliable.Done)) 
 
 // Send takes a message into the window, waiting for room until ctx ends.
 func (p *Producer) Send(ctx context.Context, shard strategy.ShardID, id string, frame []byte) error {
+	var woken <-chan struct{}
 	for {
 		if ok, err := p.tryOffer(shard, id, frame); ok || err != nil {
 			return err
 		}
-		woken := p.room.Wait()
-		if ok, err := p.tryOffer(shard, id, frame); ok || err != nil {
-			return err
+		if woken == nil {
+			// Room that came since the attempt has woken no caller: try again first.
+			woken = p.room.Wait()
+			continue
 		}
 		select {
 		case <-woken:
+			woken = nil
 		case <-ctx.Done():
 			return giveUpWaiting(failure.WindowFull, ctx)
 		}

@@ -173,6 +173,27 @@ func TestAWindowOpensWithAConfirmation(t *testing.T) {
 	}
 }
 
+// TestAClosedProducerTakesNoMessage checks that a caller which waits for room ends when the producer is
+// closed, and that a message after that fails immediately.
+func TestAClosedProducerTakesNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProducing(t, 1, nil)
+		if err := p.produce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { p.Close() })
+		began := time.Now()
+		for range 2 {
+			if err := p.produce(t.Context()); !errors.Is(err, failure.ReliableClosed) || time.Since(began) != time.Second {
+				t.Errorf("%v after %v, want the end of the producer after a second", err, time.Since(began))
+			}
+		}
+		if got := p.copies(); len(got) != 1 {
+			t.Errorf("copies %v, want the first message alone", got)
+		}
+	})
+}
+
 // TestAFlushWaitsForReports checks that a flush waits for reports of the messages before it, and ends with
 // the producer.
 func TestAFlushWaitsForReports(t *testing.T) {
