@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -117,9 +120,40 @@ func (p *program) runNode(c *server.Config, untilStdin bool) error {
 	c.OnReady, c.OnStop = p.reporterOf(daemon.SdNotifyReady), p.reporterOf(daemon.SdNotifyStopping)
 	err := server.Serve(ctx, c, p.stdout, p.stderr)
 	if bad := new(peerage.ConfigError); errors.As(err, &bad) {
-		return usageError(err)
+		return usageError(errors.New("bad settings: " + strings.Join(problemsAsFlags(bad.Problems), "; ")))
 	}
 	return err
+}
+
+// fieldNames are names of the fields of peerage.Config in a sentence, and wordEnds where a
+// word of such a name ends.
+var (
+	fieldNames = regexp.MustCompile(`\b(?:Bootstrap|Listen|[A-Z][a-z]+(?:[A-Z][a-z]+)+)\b`)
+	wordEnds   = regexp.MustCompile(`([a-z])([A-Z])`)
+)
+
+// otherFlags are the flags of fields that are not called like them.
+var otherFlags = map[string]string{"Roles": "role", "CertificateFiles": "tls-cert"}
+
+// problemsAsFlags describes problems by the names of this command: its flags instead of the
+// fields of peerage.Config.
+func problemsAsFlags(problems []peerage.Problem) []string {
+	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
+	c := &server.Config{}
+	nodeFlags(c, flags)
+	securityFlags(c, flags)
+	flagOf := func(field string) string {
+		name := cmp.Or(otherFlags[field], strings.ToLower(wordEnds.ReplaceAllString(field, "$1-$2")))
+		if flags.Lookup(name) == nil {
+			return field
+		}
+		return "--" + name
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = fmt.Sprintf("%s = %s: %s", flagOf(p.Setting), p.Value, fieldNames.ReplaceAllStringFunc(p.Why, flagOf))
+	}
+	return lines
 }
 
 // reporterOf returns a function that sends a state to systemd. It does nothing unless the
