@@ -256,6 +256,9 @@ func (r *Registry) Search(ctx context.Context, typ, text string) (found []Locati
 // nowhere is the answer of Where when no node reports the shard.
 func nowhere(at Location, failed []NodeFailure) (Location, error) {
 	err := fmt.Errorf("%w: shard %v", ErrNoHome, at.Shard)
+	if len(failed) == 0 {
+		return at, fmt.Errorf("%w; a message to one of its ids gives it one", err)
+	}
 	for _, f := range failed {
 		if slices.Contains(f.Shards, at.Shard) {
 			at.Node, at.Name = f.Node, f.Name

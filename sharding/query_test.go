@@ -122,7 +122,7 @@ func TestWhereFindsTheHome(t *testing.T) {
 		_, nodes, regions := three(t, newJournal(), nil)
 		ctx := context.Background()
 		at, err := nodes[1].reg.Where(ctx, "ear", "ada")
-		if !errors.Is(err, ErrNoHome) || at.Shard != regions[0].ShardOf("ada") {
+		if !errors.Is(err, ErrNoHome) || at.Shard != regions[0].ShardOf("ada") || !strings.HasSuffix(err.Error(), "; a message to one of its ids gives it one") {
 			t.Errorf("before any message: %+v, %v", at, err)
 		}
 		h, err := regions[0].Ask(ctx, "ada", say{"x", 1})
