@@ -223,7 +223,7 @@ func (s *stack) logEnd(r gossip.Removed) {
 		next = "this incarnation has ended, and RejoinAfter is negative; start the process again"
 	}
 	s.node.cfg.Logger.Log(context.Background(), level, next,
-		"node", s.gossip.Self().ID, "epoch", r.Epoch, "reason", r.Reason)
+		"node", s.gossip.Self().Name, "id", s.gossip.Self().ID, "epoch", r.Epoch, "reason", r.Reason)
 }
 
 // roles returns the replicators' roles in a fixed order.
