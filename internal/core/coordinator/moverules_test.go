@@ -131,3 +131,22 @@ func TestThePlacesOfAllMembersAreAwaited(t *testing.T) {
 		t.Errorf("traced %+v, want that no region is eligible", b.trace)
 	}
 }
+
+// TestAMemberThatRegistersJoinsAMoveOnce checks that a member which registers while a shard moves is asked to
+// close its route, unless it has been asked before.
+func TestAMemberThatRegistersJoinsAMoveOnce(t *testing.T) {
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 1}, 1, 2).settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Token: tok}}})
+	b.view(1, 2, 3).drain(2)
+	if to := b.beginsTo(); !slices.Equal(to, []gossip.NodeID{1, 2, 3}) {
+		t.Fatalf("routes are closed at %v, want 1, 2 and 3", to)
+	}
+	b.register(3, 1, 0).none(count[*protocol.Begin])
+	b.with(gossip.Member{Node: gossip.Node{ID: 4}, Status: gossip.Up}).none(count[*protocol.Begin])
+	if to := b.register(4, 1, 0).beginsTo(); !slices.Equal(to, []gossip.NodeID{4}) {
+		t.Errorf("routes are closed at %v once 4 has registered, want 4", to)
+	}
+	if closers := b.c.table.shards[0].closers; !slices.Equal(closers, []gossip.NodeID{1, 2, 3, 4}) {
+		t.Errorf("the move waits for %v, want 1, 2, 3 and 4", closers)
+	}
+}

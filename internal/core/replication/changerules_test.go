@@ -166,6 +166,13 @@ func TestAComparisonOfPartsReplacesTheFormerOne(t *testing.T) {
 	if !s.reads.compareParts(p, r, 0) || len(r.exchanges) != 1 || r.exchangeWith(2, 0) == former {
 		t.Errorf("%d comparisons, the first answered: %v; want one without an answer", len(r.exchanges), r.exchangeWith(2, 0).answered)
 	}
+	second := &exchange{peer: 2, index: 1}
+	if r.exchanges = append(r.exchanges, second); r.exchangeWith(2, 1) != second || r.exchangeWith(3, 0) != nil {
+		t.Error("the comparison of another key, or with another member, is found")
+	}
+	if s.cfg.PartialMin = 1 << 20; s.reads.compareParts(p, r, 0) {
+		t.Error("a value that is no longer large is compared in parts")
+	}
 }
 
 // TestAQuestionForSeveralKeysFetchesAll checks that only a question for one key asks for the parts that
@@ -225,6 +232,139 @@ func TestAnItemIsNotLargerThanItsEstimate(t *testing.T) {
 	for _, in := range []Item{{Key: "k"}, {Key: "k", Gen: 2}, setItem("key", 2, "element"), {Key: "k", Gen: 1 << 30, Kind: crdt.KindORSet, Bytes: make([]byte, 1000)}} {
 		if n := len(appendItems(nil, []Item{in})) - none; in.encodedSize() < n {
 			t.Errorf("key %q, generation %d, %d bytes: encoded in %d, estimated as %d", in.Key, in.Gen, len(in.Bytes), n, in.encodedSize())
+		}
+	}
+}
+
+// TestOnlyAheadEntriesAreLeftOut checks that a received map keeps its entries whose stamps are not ahead of
+// the clocks, although the others are refused.
+func TestOnlyAheadEntriesAreLeftOut(t *testing.T) {
+	s := newSingle(t, 2, func(c *Config) { c.Wall = func() uint64 { return noon } })
+	v, _ := crdt.New(crdt.KindLWWMap)
+	v.(*entryMap).Set("present", "v", crdt.Stamp{Time: noon << tickBits, Node: 2})
+	v.(*entryMap).Set("ahead", "v", crdt.Stamp{Time: (noon + millis(aheadMax) + 1) << tickBits, Node: 2})
+	err := s.values.mergeItem(s.members.byID[2], &Item{Key: "m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}, func(Refusal) {})
+	if !errors.Is(err, replicator.ErrAhead) {
+		t.Errorf("%v, want ErrAhead", err)
+	}
+	m, ok := s.Value("m").(*entryMap)
+	if !ok {
+		t.Fatal("no entry is kept")
+	}
+	_, present := m.Get("present")
+	if _, ahead := m.Get("ahead"); !present || ahead {
+		t.Errorf("keeps the entry of the present: %v, and the one ahead: %v", present, ahead)
+	}
+}
+
+// TestForgottenStampsAreJudgedByTheFirstClock checks that the first clock of a member lowers what this node believes of
+// forgotten stamps, if these are ahead of it, and leaves them otherwise.
+func TestForgottenStampsAreJudgedByTheFirstClock(t *testing.T) {
+	far, near := (noon+2*millis(aheadMax))<<tickBits, noon<<tickBits
+	for name, c := range map[string]struct{ forgotten, inherited, filed, wantForgotten, wantInherited uint64 }{
+		"ahead":                   {far, far, 0, near, near},
+		"ahead, little inherited": {far, 5, 0, near, 5},
+		"ahead, but filed":        {far, far, near + 9, near + 9, near + 9},
+		"not ahead":               {near + 7, near + 7, 0, near + 7, near + 7},
+	} {
+		s := newSingle(t, 3, func(c *Config) { c.Wall = func() uint64 { return noon } })
+		for _, p := range s.members.peers {
+			s.clocks.noteClock(p, noon)
+		}
+		s.barrier.maxForgottenStamp, s.barrier.inherited, s.barrier.filed = c.forgotten, c.inherited, c.filed
+		s.out = &Effects{}
+		if s.writes.judgeOwn(); s.barrier.maxForgottenStamp != c.wantForgotten || s.barrier.inherited != c.wantInherited {
+			t.Errorf("%s: %d and %d, want %d and %d", name, s.barrier.maxForgottenStamp, s.barrier.inherited, c.wantForgotten, c.wantInherited)
+		}
+	}
+}
+
+// TestADurableReplyRestsOnTheDiskAlone checks that only the reply of a durable request waits for the disk,
+// and not the messages of later requests.
+func TestADurableReplyRestsOnTheDiskAlone(t *testing.T) {
+	s := newSingle(t, 3, func(c *Config) { c.NoGossip, c.Keep = true, func(key string) bool { return key == "kept" } })
+	s.update(majority, replicator.Fence{}, addTo(1, "kept", "e"))
+	out := s.receive(2, &Ack{Epoch: s.members.epoch, From: 1, To: 1, Seen: 1})
+	if len(out.Reply) != 1 || out.Reply[0].Err != nil || !out.Reply[0].Disk {
+		t.Fatalf("replies %+v, want one that waits for the disk", out.Reply)
+	}
+	_, out = s.read(majority, replicator.Fence{}, "other")
+	for _, m := range out.Send {
+		if m.Disk {
+			t.Errorf("%T to %v waits for the disk", m.Msg, m.To)
+		}
+	}
+}
+
+// TestQuestionsFillTheCredit checks that the bytes in flight may be as many as RoundBytes, and that a single
+// question may exceed them. A replica that has caught up counts what it has received in the round.
+func TestQuestionsFillTheCredit(t *testing.T) {
+	for _, caughtUp := range []bool{false, true} {
+		s := newSingle(t, 2, func(c *Config) { c.Limits.RoundBytes = 1000 })
+		if !caughtUp {
+			s.members.caughtUp = 0
+		}
+		for _, c := range []struct {
+			inFlight, received, more int
+			want, wantCaughtUp       bool
+		}{
+			{0, 0, 1001, true, true}, {600, 0, 400, true, true}, {600, 0, 401, false, false}, {0, 600, 400, true, true}, {0, 600, 401, true, false}, {300, 300, 401, true, false},
+		} {
+			s.sessions.current = session{peer: 2, credit: c.inFlight, bytes: c.received}
+			want := c.want
+			if caughtUp {
+				want = c.wantCaughtUp
+			}
+			if got := s.sessions.hasCredit(c.more); got != want {
+				t.Errorf("caught up: %v, %+v: %v", caughtUp, c, got)
+			}
+		}
+	}
+}
+
+// TestQuestionsAreAskedAnewWithoutKeptSets checks that majority reads and questions for stamps begin another
+// round when kept sets are dropped, and that writes and requests of other levels go on.
+func TestQuestionsAreAskedAnewWithoutKeptSets(t *testing.T) {
+	s := newSingle(t, 5, func(c *Config) { c.NoGossip = true })
+	begin := map[string]func() (RequestID, *Effects){
+		"a majority read":       func() (RequestID, *Effects) { return s.read(majority, replicator.Fence{}, "k") },
+		"a read of two":         func() (RequestID, *Effects) { return s.read(replicator.To(2), replicator.Fence{}, "k") },
+		"a question for stamps": func() (RequestID, *Effects) { return s.update(majority, replicator.Fence{}, stampRegister(1, "v")) },
+		"a majority write":      func() (RequestID, *Effects) { return s.update(majority, replicator.Fence{}, addTo(1, "k", "e")) },
+	}
+	rounds := map[string]uint64{"a majority read": 1, "a question for stamps": 1}
+	ids := map[string]RequestID{}
+	for name, start := range begin {
+		ids[name], _ = start()
+	}
+	s.out = &Effects{}
+	s.requests.askAgain(s.at)
+	for name, id := range ids {
+		if r := s.table.open[id]; r.round != rounds[name] {
+			t.Errorf("%s is in round %d, want %d", name, r.round, rounds[name])
+		}
+	}
+}
+
+// TestASnapshotOfAnotherKindIsNotMerged checks that a change is not applied to a snapshot if the key has been
+// written since, or if a value of another kind stands.
+func TestASnapshotOfAnotherKindIsNotMerged(t *testing.T) {
+	set, register := &crdt.ORSet[string]{}, registerOf(5)
+	base := &Snapshot{Value: set, written: 3}
+	for name, c := range map[string]struct {
+		base *Snapshot
+		it   *item
+		want bool
+	}{
+		"merged changes alone":  {base, &item{value: set, written: 3}, true},
+		"a change of this node": {base, &item{value: set, written: 4}, false},
+		"another kind":          {base, &item{value: register, written: 3}, false},
+		"deleted":               {base, &item{written: 3}, false},
+		"no key":                {base, nil, false},
+		"no value when planned": {&Snapshot{written: 3}, &item{value: set, written: 3}, false},
+	} {
+		if got := c.base.onlyMerged(c.it); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
