@@ -3,7 +3,9 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
@@ -73,4 +75,49 @@ func TestErrorsTravelAsCodes(t *testing.T) {
 	if err := errorOf(100, ""); !errors.Is(err, frames.ErrMalformed) {
 		t.Errorf("an unknown code is %v", err)
 	}
+}
+
+// TestAnEndpointThatIsDetachedAbandonsItsShards checks that all shards are abandoned by Detach itself, and
+// one shard by AbandonShard under its token: no local sender reaches an abandoned shard.
+func TestAnEndpointThatIsDetachedAbandonsItsShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHostingNode(t)
+		h := n.e.host.Load()
+		n.e.locals[0].Store(h.Shard(0))
+		if n.e.AbandonShard(0, otherToken); h.Shard(0) == nil || n.e.locals[0].Load() == nil {
+			t.Error("a shard is abandoned under another token")
+		}
+		if n.e.AbandonShard(0, token); h.Shard(0) != nil || n.e.locals[0].Load() != nil {
+			t.Error("a shard runs, or is reached by local senders, after AbandonShard")
+		}
+		if err := n.e.StartShard(0, otherToken, nil); err != nil {
+			t.Fatal(err)
+		}
+		wait := n.e.Detach()
+		if h.Shard(0) != nil {
+			t.Error("a shard runs after Detach, before its caller waits for the handlers")
+		}
+		if err := wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAStartIsNoControlMessage checks that Control is called with messages alone: a request that only starts
+// its entity has none.
+func TestAStartIsNoControlMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHostingNode(t)
+		var asked []string
+		n.e.spec.Control = func(req string) bool { asked = append(asked, req); return false }
+		n.e.OpenRoute(n.inc.Incarnation, 1, 2, token)
+		for _, start := range []bool{true, false} {
+			if err := n.e.Tell(t.Context(), Origin{}, Address{Shard: 1, ID: "e", Start: start}, "hello"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(asked, []string{"hello"}) || len(n.takeSent()) != 2 {
+			t.Errorf("Control was called with %q, want the message alone", asked)
+		}
+	})
 }
