@@ -3,16 +3,12 @@ package placement
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
-
-// storeTimeout bounds one read or write; one of unknown outcome is tried again.
-const storeTimeout = 500 * time.Millisecond
 
 func (d *TypeDriver) stepCoordinator(ev coordinator.Event) {
 	if d.coordinator == nil {
@@ -44,14 +40,14 @@ func (d *TypeDriver) doCoordinator(e coordinator.Effect) {
 }
 
 func (d *TypeDriver) writeRecords(w coordinator.Write) {
-	ctx, cancel := context.WithTimeout(d.all.env.Ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(d.all.env.Ctx, coordinator.StoreTimeout)
 	defer cancel()
 	result, higher := StoreResult(d.all.cfg.Store(d.typ.Role).Write(ctx, d.typ.Name, w))
 	d.inbox.Put(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
 }
 
 func (d *TypeDriver) readRecords(r coordinator.Read) {
-	ctx, cancel := context.WithTimeout(d.all.env.Ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(d.all.env.Ctx, coordinator.StoreTimeout)
 	defer cancel()
 	found, err := d.all.cfg.Store(d.typ.Role).Read(ctx, d.typ.Name, r.Term)
 	result, higher := StoreResult(err)

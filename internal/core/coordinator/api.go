@@ -197,6 +197,11 @@ type Write struct {
 	Gone    []gossip.NodeID
 }
 
+// StoreTimeout bounds a Read and a Write in the shell; one of unknown outcome is made again.
+// The replicator repeats its messages much earlier, so a shorter bound only ends requests
+// that would still succeed: with one below the round trip none ever would.
+const StoreTimeout = 4 * time.Second
+
 // Read asks for the type's records and OR-sets at level majority. It runs under
 // Fence{group of the type, Term} and raises the fence at every replica that it reaches.
 // ReadDone answers.

@@ -3,9 +3,11 @@ package sharding
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/replication"
@@ -34,12 +36,21 @@ func (s *records) fenceOf(term gossip.Epoch) replicator.Fence {
 	return replicator.Fence{Group: s.m.spec.Name, Term: uint64(term)}
 }
 
+// deadline is that of a read or write that is made now. Where the phases of moves are short, it
+// comes early, so that more outcomes stay unknown.
+func (s *records) deadline() clock.Instant {
+	if s.m.run.Config.BeginTimeout < time.Second {
+		return s.store.Deadline()
+	}
+	return s.m.p.Now().Add(coordinator.StoreTimeout)
+}
+
 // writeRecords performs a coordinator's write and answers it.
 func (s *records) writeRecords(w coordinator.Write) {
 	if !s.m.site.on {
 		return
 	}
-	u := replication.Update{Ops: s.operations(w), Level: s.store.WriteLevel(), Fence: s.fenceOf(w.Term), Deadline: s.store.Deadline()}
+	u := replication.Update{Ops: s.operations(w), Level: s.store.WriteLevel(), Fence: s.fenceOf(w.Term), Deadline: s.deadline()}
 	s.store.Update(u, func(a replication.Reply) {
 		result, higher := placement.StoreResult(a.Err)
 		s.answer(func() coordinator.Event {
@@ -112,7 +123,7 @@ func (s *records) readRecords(c coordinator.Read) {
 	if !s.m.site.on {
 		return
 	}
-	r := replication.Read{Keys: []string{name + keyShards, name + keyRegions, name + keyProxies}, Fence: s.fenceOf(c.Term), Deadline: s.store.Deadline()}
+	r := replication.Read{Keys: []string{name + keyShards, name + keyRegions, name + keyProxies}, Fence: s.fenceOf(c.Term), Deadline: s.deadline()}
 	s.store.Read(r, func(a replication.Reply) {
 		done := coordinator.ReadDone{ID: c.ID}
 		done.Result, done.Higher = placement.StoreResult(a.Err)
