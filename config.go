@@ -114,7 +114,9 @@ type Config struct {
 	// affected. Members does not follow the view: two nodes that hold different views would
 	// count leases by different lengths. Default: 200.
 	Members int
-	// Ping is P (equal): the interval at which the leader pings every member. Default:
+	// Ping is P (equal): the interval at which the leader pings every member. It must be
+	// above the longest round trip between two nodes: elections, and the first lease of a node
+	// that joins, need an answer within P. Raise Lease and RemoveAfter with it. Default:
 	// 100 ms.
 	Ping time.Duration
 	// Lease is L (equal): how long a lease lasts. At least 4.5 P, and the drift of
