@@ -28,14 +28,18 @@ type chooser struct {
 // enoughMembers reports whether the minimum numbers of members are here, or were once. Then
 // they may have left, and no region may be eligible.
 func (ch *chooser) enoughMembers(st *strategy.State) bool {
-	n := 0
+	ch.settled = ch.settled || eligible(st) >= ch.cfg.MinMembers && ch.membersUp() >= ch.cfg.MinMembersAll
+	return ch.settled
+}
+
+// eligible counts the regions that may be given shards.
+func eligible(st *strategy.State) (n int) {
 	for i := range st.Regions {
 		if st.Regions[i].Eligible() {
 			n++
 		}
 	}
-	ch.settled = ch.settled || n >= ch.cfg.MinMembers && ch.membersUp() >= ch.cfg.MinMembersAll
-	return ch.settled
+	return n
 }
 
 // membersUp counts the members of the view that are up, of any role.
@@ -48,8 +52,12 @@ func (ch *chooser) membersUp() (n int) {
 	return n
 }
 
-// askStrategy has the strategy name a region, and validates the answer.
+// askStrategy has the strategy name a region, and validates the answer. It returns zero, and
+// calls no code of the application, if no region is eligible.
 func (ch *chooser) askStrategy(st *strategy.State, id protocol.ShardID) gossip.NodeID {
+	if eligible(st) == 0 {
+		return 0
+	}
 	var requester gossip.NodeID
 	if w := ch.shards[id].waiters; len(w) > 0 {
 		requester = w[0]

@@ -132,6 +132,26 @@ func TestThePlacesOfAllMembersAreAwaited(t *testing.T) {
 	}
 }
 
+// picky is a strategy of an application that expects an eligible region, as its contract says.
+type picky struct{ strategy.LeastShards }
+
+func (picky) Allocate(st *strategy.State, _ strategy.ShardID, _ gossip.NodeID) gossip.NodeID {
+	return st.Regions[slices.IndexFunc(st.Regions, func(r strategy.Region) bool { return r.Eligible() })].Node
+}
+
+// TestAStrategyIsAskedOnlyIfARegionIsEligible checks that a strategy is not called for a new shard,
+// nor for one that must move, while all regions drain.
+func TestAStrategyIsAskedOnlyIfARegionIsEligible(t *testing.T) {
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 2, Strategy: picky{}}, 1, 2).settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Shard: 0, Token: tok}}})
+	b.drain(1).drain(2)
+	b.ask(2, 1).none(count[Write]).none(count[*protocol.Begin])
+	b.view(1, 2, 3).registersAs(3, true)
+	if w := one[Write](b); len(w.Records) != 1 || w.Records[0].Home != 3 {
+		t.Errorf("written %+v, want the new shard at the node that does not drain", w)
+	}
+}
+
 // TestAMemberThatRegistersJoinsAMoveOnce checks that a member which registers while a shard moves is asked to
 // close its route, unless it has been asked before.
 func TestAMemberThatRegistersJoinsAMoveOnce(t *testing.T) {
