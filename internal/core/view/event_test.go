@@ -300,6 +300,10 @@ func TestAskedForTheWholeView(t *testing.T) {
 	if out := c.feed(9, &NeedView{}); !slices.Equal(receivers[*Decided](out), []gossip.NodeID{9}) {
 		t.Errorf("a candidate sends a former member %+v", out.Send)
 	}
+	c.campaign.candidacy.base--
+	if out := c.feed(2, &NeedView{}); !slices.Equal(receivers[*Decided](out), []gossip.NodeID{2}) {
+		t.Errorf("a candidate in a former view sends %+v", out.Send)
+	}
 }
 
 // TestFormingACluster: once, by a node that does not leave, in the given generation.

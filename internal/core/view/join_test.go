@@ -58,6 +58,9 @@ func TestJoiningAcceptsOnlyThoseThatItAsked(t *testing.T) {
 	j := &joining{history: &history{env: envOf(1)}}
 	j.onContacts([]gossip.Node{{ID: 2}})
 	j.onPassed(3)
+	if j.onPassed(0); len(j.passed) != 1 {
+		t.Errorf("keeps %v after a contact that has no leader", j.passed)
+	}
 	msg := &Decided{View: Whole(viewOf("uu"))}
 	for id, want := range map[gossip.NodeID]bool{2: true, 3: true, 4: false} {
 		if got := j.joinerMayAccept(id, msg); got != want {
