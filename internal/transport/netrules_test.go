@@ -17,11 +17,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // TestLimitsOfAConfig checks that a setting at its limit is accepted, and that one beyond it is reported.
@@ -319,5 +322,80 @@ func TestRecordsBeginAnewAfterAShortBacklog(t *testing.T) {
 	}
 	if _, at := l.placeLocked(10, KindView, []byte("6! x")); at != inExpress {
 		t.Errorf("an urgent frame of another flow waits at %d, want express", at)
+	}
+}
+
+// TestAFrameInPiecesCountsOnce checks that the counters of received frames have a frame that came in pieces
+// once, when its last piece has come, beside frames that came whole.
+func TestAFrameInPiecesCountsOnce(t *testing.T) {
+	e, in, _ := handing()
+	var got []string
+	e.Handle(KindView, func(_ gossip.NodeID, p []byte) { got = append(got, string(p)) })
+	b := newFrameBuffer(1 << 10)
+	for _, step := range []struct {
+		bytes  []byte
+		frames uint64
+	}{
+		{frameOf(KindView, 1|firstPiece, string(piece(4, "pi"))), 0},
+		{frameOf(KindView, 0, "whole"), 1},
+		{frameOf(KindView, 1, "ec"), 2},
+	} {
+		before, received := e.counters.Class[0].FramesReceived.Load(), e.counters.Class[0].BytesReceived.Load()
+		b.received(copy(b.space(), step.bytes))
+		if err := e.receiver.handOut(in, b); err != nil {
+			t.Fatal(err)
+		}
+		now, bytes := e.counters.Class[0].FramesReceived.Load(), e.counters.Class[0].BytesReceived.Load()
+		if now != step.frames || now < before || bytes-received != uint64(len(step.bytes)) {
+			t.Errorf("%d frames after %q, want %d; %d bytes of %d", now, got, step.frames, bytes-received, len(step.bytes))
+		}
+	}
+	if want := []string{"whole", "piec"}; !slices.Equal(got, want) {
+		t.Errorf("handed out %q, want %q", got, want)
+	}
+}
+
+// TestARawStreamIsSummedUnlessAuthenticated checks that a raw stream whose bytes change is counted and
+// logged, and that a connection which authenticates its bytes gets no sums.
+func TestARawStreamIsSummedUnlessAuthenticated(t *testing.T) {
+	var out bytes.Buffer
+	s := &streams{counters: new(Counters), log: newLimitedLogger(slog.New(slog.NewTextHandler(&out, nil)))}
+	summed, ok := s.summed(addressed{from: "192.0.2.1:1"}).(*summedConn)
+	if !ok {
+		t.Fatal("a connection in the clear has no sums")
+	}
+	if summed.corrupt(); s.counters.CorruptFrames.Load() != 1 || !strings.Contains(out.String(), "192.0.2.1:1") {
+		t.Errorf("%d are counted, logged %q", s.counters.CorruptFrames.Load(), out.String())
+	}
+	for _, conn := range []net.Conn{secureConn{}, &sealedConn{}} {
+		if s.summed(conn) != conn {
+			t.Errorf("%T has sums", conn)
+		}
+	}
+}
+
+// TestOnlyLinksInTheClearAreBoundToTheirHost checks that a node is not bound to its host by a certificate's
+// connection, by a raw stream, or where connections have no host. A full table of keys is no fault of the
+// node.
+func TestOnlyLinksInTheClearAreBoundToTheirHost(t *testing.T) {
+	c := credentials{keys: newKeyTable(1, func(gossip.NodeID) bool { return true })}
+	hello := func(id gossip.NodeID, p purpose) *hello {
+		return &hello{identity: identity{Peer: Peer{ID: id, Name: "a", Addr: "x:1"}}, purpose: p}
+	}
+	for what, conn := range map[string]net.Conn{"a raw stream": addressed{from: "192.0.2.9:1"}, "a certificate": secureConn{}, "no host": addressed{from: "memory"}} {
+		p := purpose(Message)
+		if what == "a raw stream" {
+			p = purpose(classes)
+		}
+		if r := c.bindSource(conn, hello(7, p)); r != nil || len(c.keys.byID) != 0 {
+			t.Errorf("%s: %+v, %d nodes are bound", what, r, len(c.keys.byID))
+		}
+	}
+	last := purpose(classes - 1)
+	if r := c.bindSource(addressed{from: "192.0.2.1:1"}, hello(7, last)); r != nil || len(c.keys.byID) != 1 {
+		t.Errorf("the last class: %+v, %d nodes are bound", r, len(c.keys.byID))
+	}
+	if r := c.bindSource(addressed{from: "192.0.2.2:1"}, hello(8, last)); r == nil || r.code != FailBusy || strings.Contains(r.reason, "another host") {
+		t.Errorf("a full table: %+v", r)
 	}
 }
