@@ -161,7 +161,7 @@ func (c *Context) unbind() {
 	}
 }
 
-// shardInfo is the data that the Contexts of one shard share. It never changes.
+// shardInfo is the data that the Contexts of one shard share. Only base changes.
 type shardInfo struct {
 	typ    string
 	number ShardID
@@ -169,8 +169,41 @@ type shardInfo struct {
 	node   gossip.NodeID
 	logger *slog.Logger
 	// base ends when the shard's instances are abandoned.
-	base context.Context
+	base baseContext
 	ops  shardOps
+}
+
+// baseContext is the parent of the contexts of a shard's handlers. It makes a real context at the
+// first use of one: most shards never use it, and it would be a quarter of a shard at rest.
+type baseContext struct {
+	parent context.Context
+	// made is nil until the first use or the end.
+	made atomic.Pointer[cancellable]
+}
+
+// cancellable is a context with the function that cancels it.
+type cancellable struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+// realContext returns the context, a cancelled one after endBase.
+func (b *baseContext) realContext() context.Context { return b.getMade().Context }
+
+// endBase cancels the context, for good: later uses have it, too.
+func (b *baseContext) endBase() { b.getMade().cancel() }
+
+func (b *baseContext) getMade() *cancellable {
+	if c := b.made.Load(); c != nil {
+		return c
+	}
+	ctx, cancel := context.WithCancel(b.parent)
+	c := &cancellable{ctx, cancel}
+	if !b.made.CompareAndSwap(nil, c) {
+		cancel()
+		return b.made.Load()
+	}
+	return c
 }
 
 func (s *shardInfo) loggerOf(id string) *slog.Logger {
@@ -191,15 +224,15 @@ type lazyContext struct {
 	cancel context.CancelFunc
 }
 
-func (l *lazyContext) getContext(base context.Context, expires time.Time) context.Context {
+func (l *lazyContext) getContext(base *baseContext, expires time.Time) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used.Store(true)
 	if l.ctx == nil {
 		if expires.IsZero() {
-			l.ctx, l.cancel = context.WithCancel(base)
+			l.ctx, l.cancel = context.WithCancel(base.realContext())
 		} else {
-			l.ctx, l.cancel = context.WithDeadline(base, expires)
+			l.ctx, l.cancel = context.WithDeadline(base.realContext(), expires)
 		}
 	}
 	return l.ctx
@@ -269,7 +302,7 @@ func (c *Context) real() context.Context {
 	case c.outer != nil:
 		return c.outer
 	}
-	return c.lazy.getContext(s.base, c.expires)
+	return c.lazy.getContext(&s.base, c.expires)
 }
 
 // Value returns the values of keys of package context, of this package, and of

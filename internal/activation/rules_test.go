@@ -154,3 +154,81 @@ func TestRareFieldsAreMadeWhenTheyAreSet(t *testing.T) {
 		t.Errorf("%+v", m.rare)
 	}
 }
+
+// TestTheContextOfAShardIsMadeOnce checks that a shard makes the parent of its handlers' contexts at
+// the first use, once, and that the end of the shard cancels it, also if it was never used.
+func TestTheContextOfAShardIsMadeOnce(t *testing.T) {
+	h, _, s := benchHost(t, 10)
+	shard := h.Shard(0)
+	if err := offer(shard, "a", Message[int]{Reply: ReplyTo{Node: 1, Call: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	<-s.ch
+	if shard.info.base.made.Load() != nil {
+		t.Error("a handler that uses no context has made one")
+	}
+	ctx := shard.info.base.realContext()
+	if ctx.Err() != nil || shard.info.base.realContext() != ctx {
+		t.Errorf("the context is made twice, or has ended: %v", ctx.Err())
+	}
+	unused := h.Shard(1)
+	h.Abandon()
+	for _, ended := range []context.Context{ctx, shard.info.base.realContext(), unused.info.base.realContext()} {
+		if ended.Err() != context.Canceled {
+			t.Errorf("after the end of the shard: %v", ended.Err())
+		}
+	}
+}
+
+// TestTheFirstUseOfAContextMeetsTheEnd checks that handlers which use the context of a shard for the
+// first time while it ends all get one that is cancelled.
+func TestTheFirstUseOfAContextMeetsTheEnd(t *testing.T) {
+	for range 100 {
+		base, first := baseContext{parent: context.Background()}, make(chan context.Context, 2)
+		for range cap(first) {
+			go func() { first <- base.realContext() }()
+		}
+		base.endBase()
+		for range cap(first) {
+			if ctx := <-first; ctx.Err() != context.Canceled {
+				t.Fatalf("the context goes on: %v", ctx.Err())
+			}
+		}
+	}
+}
+
+// TestAShardNotesRecentInstancesFromTwoOn checks that a shard with one entity has no list of recent
+// instances, and that one with more finds them in it until they end.
+func TestAShardNotesRecentInstancesFromTwoOn(t *testing.T) {
+	h, _, s := benchHost(t, 10)
+	shard := h.Shard(0)
+	at := func(id string) *instance[*Context, int, int] {
+		shard.mu.Lock()
+		defer shard.mu.Unlock()
+		return shard.recent.foundAt(PlaceOf(Hash([]byte(id))))
+	}
+	ask := func(id string) {
+		t.Helper()
+		if err := offer(shard, id, Message[int]{Reply: ReplyTo{Node: 1, Call: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		<-s.ch
+	}
+	ask("a")
+	ask("a")
+	if at("a") != nil || shard.recent.slots != nil {
+		t.Error("a shard with one entity has a list")
+	}
+	ask("b")
+	ask("b")
+	in := at("b")
+	if in == nil || in.id != "b" {
+		t.Fatalf("noted %v", in)
+	}
+	shard.mu.Lock()
+	shard.removeInstance(in)
+	shard.mu.Unlock()
+	if at("b") != nil {
+		t.Error("an instance that has ended is noted")
+	}
+}

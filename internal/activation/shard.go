@@ -38,17 +38,16 @@ import (
 // A mutex per entity was rejected: it costs 8 bytes per entity and a second lock per
 // message, and gains nothing, since hundreds of shards spread the load.
 type Shard[C, Req, Resp any] struct {
-	info   shardInfo
-	host   *Host[C, Req, Resp]
-	cancel context.CancelFunc
-	queue  *runQueue[C, Req, Resp]
+	info  shardInfo
+	host  *Host[C, Req, Resp]
+	queue *runQueue[C, Req, Resp]
 	// gone: abandoned or ended. Invariant: once set, entities is nil.
 	gone atomic.Bool
 
 	mu       sync.Mutex
 	entities *idtable.Table[instance[C, Req, Resp]]
 	// recent are some of entities, which Deliver finds without the table.
-	recent [recentMost]*instance[C, Req, Resp]
+	recent recentList[C, Req, Resp]
 	// busy counts instances that run, are parked or are holding.
 	busy   int
 	parked []*instance[C, Req, Resp]
@@ -75,9 +74,7 @@ func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Tok
 	if h.cfg.Passivation.Limit > 0 {
 		s.order = newEvictionOrder[C, Req, Resp](h.cfg.Passivation.Eviction, h.share())
 	}
-	base, cancel := context.WithCancel(h.base)
-	s.cancel = cancel
-	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: base, ops: s}
+	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: baseContext{parent: h.base}, ops: s}
 	if err := s.dedup.restoreFrom(states); err != nil {
 		h.cfg.Counters.StatesLost.Add(1)
 		h.cfg.Logger.Error("sharding: the memory of reliable producers did not decode; their messages may run twice",
@@ -153,8 +150,41 @@ func PlaceOf(hash uint64) Place { return Place(hash >> 32 % recentMost) }
 // removeInstance removes an instance from the table; called with the mutex.
 func (s *Shard[C, Req, Resp]) removeInstance(in *instance[C, Req, Resp]) {
 	s.entities.Remove(in.id)
-	if at := PlaceOf(xxh3.HashString(in.id)); s.recent[at] == in {
-		s.recent[at] = nil
+	s.recent.dropFound(in)
+}
+
+// recentList has instances that were found in the table of a shard, by Place. The mutex of the
+// shard guards it. It has no slots until the shard has two instances.
+type recentList[C, Req, Resp any] struct {
+	slots *[recentMost]*instance[C, Req, Resp]
+}
+
+// foundAt returns the instance that was last found at a Place, nil if there is none.
+func (l *recentList[C, Req, Resp]) foundAt(place Place) *instance[C, Req, Resp] {
+	if l.slots == nil {
+		return nil
+	}
+	return l.slots[place%recentMost]
+}
+
+// noteFound notes the instance that was found at a Place, among so many.
+func (l *recentList[C, Req, Resp]) noteFound(place Place, in *instance[C, Req, Resp], among int) {
+	if l.slots == nil {
+		if among < 2 {
+			return
+		}
+		l.slots = new([recentMost]*instance[C, Req, Resp])
+	}
+	l.slots[place%recentMost] = in
+}
+
+// dropFound drops an instance.
+func (l *recentList[C, Req, Resp]) dropFound(in *instance[C, Req, Resp]) {
+	if l.slots == nil {
+		return
+	}
+	if place := PlaceOf(xxh3.HashString(in.id)); l.slots[place] == in {
+		l.slots[place] = nil
 	}
 }
 
@@ -165,10 +195,10 @@ func (s *Shard[C, Req, Resp]) removeInstance(in *instance[C, Req, Resp]) {
 func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
 	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
 	s.mu.Lock()
-	in := s.recent[at%recentMost]
+	in := s.recent.foundAt(at)
 	if in == nil || in.id != id {
 		if in = s.entities.Find(id); in != nil {
-			s.recent[at%recentMost] = in
+			s.recent.noteFound(at, in, s.entities.Len())
 		}
 	}
 	if in == nil || s.stopping != nil {
@@ -185,10 +215,10 @@ func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) erro
 func (s *Shard[C, Req, Resp]) DeliverTo(by *BatchInserter[C, Req, Resp], id []byte, at Place, m *Message[Req], ledger Ledger, bytes int) error {
 	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
 	s.mu.Lock()
-	in := s.recent[at%recentMost]
+	in := s.recent.foundAt(at)
 	if in == nil || in.id != string(id) {
 		if in = s.entities.FindBytes(id); in != nil {
-			s.recent[at%recentMost] = in
+			s.recent.noteFound(at, in, s.entities.Len())
 		}
 	}
 	var err error

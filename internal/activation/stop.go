@@ -162,7 +162,7 @@ func (s *Shard[C, Req, Resp]) abandonAll() {
 // batches before their next message.
 func (s *Shard[C, Req, Resp]) emptyShard() {
 	s.gone.Store(true)
-	s.cancel()
+	s.info.base.endBase()
 	s.waiters.releaseAll()
 	if s.stopping != nil {
 		s.stopping.timer.Stop()
@@ -180,7 +180,7 @@ func (s *Shard[C, Req, Resp]) emptyShard() {
 	}
 	s.host.cfg.Counters.Abandoned.Add(s.entities.Len())
 	s.host.cfg.Counters.Entities.Add(-s.entities.Len())
-	s.recent = [recentMost]*instance[C, Req, Resp]{}
+	s.recent.slots = nil
 	s.entities, s.parked, s.mailboxes.spare = nil, nil, nil
 	s.states, s.order = stateTable{}, nil
 	s.dedup.dropMemory()

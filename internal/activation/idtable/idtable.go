@@ -39,8 +39,8 @@ const (
 	tagBit = 0x80
 	// partSlots is the number of slots from which a part splits.
 	partSlots = 1024
-	// leastSlots is that of a part with a value.
-	leastSlots = 8
+	// firstSlots is that of a part with one value, leastSlots that of one with more.
+	firstSlots, leastSlots = 2, 8
 	// bitsMost bounds the list of parts, whatever the ids are: parts beyond it grow.
 	bitsMost = 24
 )
@@ -103,7 +103,7 @@ func (t *Table[E]) Add(e *E) {
 	p := t.partOf(hash)
 	for p.isFull() {
 		if len(p.slots) < partSlots || p.bits == bitsMost {
-			t.resize(p, max(leastSlots, len(p.slots)*5/4+1))
+			t.resize(p, p.moreSlots())
 			break
 		}
 		t.split(p, hash)
@@ -215,6 +215,14 @@ func (p *part[E]) nextSlot(at int) int {
 
 // isFull reports whether a part must grow before an insert: an eighth of the slots stays empty.
 func (p *part[E]) isFull() bool { return (p.count+1)*8 > len(p.slots)*7 }
+
+// moreSlots returns the number of slots to which a full part grows.
+func (p *part[E]) moreSlots() int {
+	if len(p.slots) == 0 {
+		return firstSlots
+	}
+	return max(leastSlots, len(p.slots)*5/4+1)
+}
 
 func (p *part[E]) insert(hash uint64, e *E) {
 	at := p.homeOf(hash)

@@ -45,6 +45,21 @@ func (t *Table[E]) check(tb testing.TB, want map[string]*E) {
 	}
 }
 
+// TestOneValueTakesTwoSlots checks that a table of one value is as small as it can be, since one is
+// made for each shard, and that it grows to the least size of larger ones.
+func TestOneValueTakesTwoSlots(t *testing.T) {
+	table, want := newNamed(), map[string]*named{}
+	for i, slots := range []int{firstSlots, leastSlots, leastSlots} {
+		e := &named{fmt.Sprint(i)}
+		table.Add(e)
+		want[e.id] = e
+		table.check(t, want)
+		if n := len(table.parts[0].slots); n != slots {
+			t.Errorf("%d slots for %d values, want %d", n, i+1, slots)
+		}
+	}
+}
+
 // TestTableIsAMap compares a Table with a map through growth, removals one by one and in loops.
 func TestTableIsAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
