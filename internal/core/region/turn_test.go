@@ -43,6 +43,25 @@ func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
 	}
 }
 
+// TestADrainedNodeReportsOnlyItsOwnStates checks that a node, once no shard can be moved away from it,
+// reports no state that waits there for a shard: it would not start the shard. It still reports what
+// an allocation of its own has left, which it can send again.
+func TestADrainedNodeReportsOnlyItsOwnStates(t *testing.T) {
+	b := newBench(t, &Floors{})
+	own := b.run(5)
+	b.send(5, own, other).keep(5, own)
+	b.step(Drain{}).step(StateHeld{Shard: 1, Token: b.token(), From: other})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
+	if m := want[*protocol.CensusReport](b); len(m.Held) != 2 {
+		t.Errorf("a draining node reports %+v, want both states", m.Held)
+	}
+	b.receive(&protocol.Drained{Head: b.head()})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
+	if m := want[*protocol.CensusReport](b); len(m.Held) != 1 || m.Held[0].Shard != 5 {
+		t.Errorf("a drained node reports %+v, want its own state", m.Held)
+	}
+}
+
 // The shell starts a shard with the state that the order names, and with no other.
 func TestAShardStartsWithTheStateThatTheOrderNames(t *testing.T) {
 	b := newBench(t, &Floors{})
