@@ -24,15 +24,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// TestDemoOnRealProcesses is not parallel: the last of three processes takes over only if it
+// detects the crash of the second one within a fraction of its lease.
 func TestDemoOnRealProcesses(t *testing.T) {
-	t.Parallel()
 	for name, args := range map[string][]string{
 		"one after another": {"--nodes", "3", "--between", "700ms"},
 		"at once":           {"--nodes", "3", "--at-once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			args := append([]string{"demo", "--warm-up", "700ms", "--counters", "16", "--shards", "16"}, args...)
+			args := append([]string{"demo", "--warm-up", "700ms", "--counters", "16", "--shards", "16", "--every", "50ms"}, args...)
 			code := run(args, &out, &errs)
 			if code != exitOK {
 				t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())

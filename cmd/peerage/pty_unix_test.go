@@ -72,10 +72,9 @@ func (e *emulator) put(text string) {
 // The demo fits its terminal, in every picture: no line is wider, the table stands there once,
 // and the story and the verdict can be read at the end. NO_COLOR takes the colours away.
 func TestTheDemoFitsTheTerminal(t *testing.T) {
-	t.Parallel()
 	for _, size := range []pty.Winsize{{Cols: 80, Rows: 24}, {Cols: 60, Rows: 20}} {
 		t.Run(strconv.Itoa(int(size.Cols))+" columns", func(t *testing.T) {
-			cmd := exec.Command(os.Args[0], "demo", "--nodes", "3", "--warm-up", "300ms", "--between", "400ms", "--counters", "16", "--shards", "16", "--at-once")
+			cmd := exec.Command(os.Args[0], "demo", "--nodes", "3", "--warm-up", "300ms", "--between", "400ms", "--counters", "16", "--shards", "16", "--every", "50ms", "--at-once")
 			cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1")
 			if size.Cols == 80 {
 				cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
