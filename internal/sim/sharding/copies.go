@@ -147,10 +147,11 @@ type endedMemory struct {
 // happened in between that may cost it.
 func (t *typeChecks) checkMemory(m *base, st protocol.ShardToken, memory []byte) {
 	r, last, ended := t.run, t.endings[st.Shard], t.memories[st.Shard]
-	if last.token == ended.token && last.how == endedInOrder && bytes.Equal(memory, ended.memory) {
+	if last.token.IsZero() {
 		return
 	}
-	if last.token.IsZero() || len(ended.memory) == 0 && last.how == endedInOrder {
+	// An instance that was ordered to end may have been lost before it did: then no memory of it is noted.
+	if last.token == ended.token && last.how == endedInOrder && bytes.Equal(memory, ended.memory) {
 		return
 	}
 	if why := t.excuseLoss(m, last); why == "" {
