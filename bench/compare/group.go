@@ -22,15 +22,15 @@ import (
 const killAfter = 3 * time.Second
 
 // systems are the commands of a node, without its arguments.
-var systems = map[string]func(ctx context.Context) ([]string, error){
+var systems = map[string]func() ([]string, error){
 	"raw":        self("raw"),
 	"peerage":    self("peerage"),
 	"protoactor": self("protoactor"),
 	"pekko":      pekkoCommand,
 }
 
-func self(name string) func(context.Context) ([]string, error) {
-	return func(context.Context) ([]string, error) {
+func self(name string) func() ([]string, error) {
+	return func() ([]string, error) {
 		exe, err := os.Executable()
 		return []string{exe, "node", name}, err
 	}
@@ -53,7 +53,7 @@ var pekkoBuild = sync.OnceValues(func() (classpath string, err error) {
 	return filepath.Join(pekko, "target", "classes") + ":" + strings.TrimSpace(string(b)), err
 })
 
-func pekkoCommand(context.Context) ([]string, error) {
+func pekkoCommand() ([]string, error) {
 	classpath, err := pekkoBuild()
 	return []string{"java", "-Xms512m", "-Xmx512m", "-XX:+UseG1GC", commonPool, "-cp", classpath, "compare.Main"}, err
 }
@@ -76,7 +76,7 @@ type group struct{ nodes []*process }
 
 // startGroup starts one process for each role, and waits until all are ready.
 func startGroup(ctx context.Context, name string, roles []string) (*group, error) {
-	command, err := systems[name](ctx)
+	command, err := systems[name]()
 	if err != nil {
 		return nil, err
 	}

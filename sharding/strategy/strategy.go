@@ -21,8 +21,8 @@ func (s ShardID) String() string { return strconv.FormatUint(uint64(s), 10) }
 // without its result.
 type Strategy interface {
 	// Allocate returns the region for a shard that has none. It must be one of s.Regions
-	// that is Eligible, and at least one is; otherwise the coordinator uses the most suitable one. requester is
-	// the node that asked first, zero if none did.
+	// that is Eligible; otherwise the coordinator uses the most suitable one. It is called
+	// only while at least one is. requester is the node that asked first, zero if none did.
 	Allocate(s *State, shard ShardID, requester gossip.NodeID) gossip.NodeID
 	// Rebalance returns the shards to move, the most urgent first, at most those of one
 	// round. The coordinator then calls Allocate for each of them, with the shard removed
