@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
@@ -73,6 +74,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
+// keepOrderOfCommands lets the help list commands as they were added. The setting belongs to the
+// whole process, and tests run command lines side by side.
+var keepOrderOfCommands = sync.OnceFunc(func() { cobra.EnableCommandSorting = false })
+
 func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "peerage", Short: "run, watch and test clusters of Peerage nodes", Long: rootHelp,
@@ -93,8 +98,9 @@ func (p *program) rootCommand() *cobra.Command {
 		return &exitError{code: exitUsage}
 	}
 	root.PersistentFlags().BoolVar(&p.json, "json", false, "print JSON, for programs; keys are in snake_case")
-	cobra.AddTemplateFunc("fold", foldText)
-	root.SetHelpTemplate("{{fold .Long}}\n\n{{.UsageString}}")
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", foldText(c.Long), c.UsageString())
+	})
 	root.SetUsageTemplate("Usage: {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND [flags]{{else}}{{.UseLine}}{{end}}\n" + helpFooter)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		text := err.Error()
@@ -110,7 +116,7 @@ func (p *program) rootCommand() *cobra.Command {
 		p.topCommand(), p.drainCommand(), p.placeCommand())
 	addGroup(root, groupProve, p.chaosCommand(), p.reportCommand(), p.benchCommand(), p.simCommand())
 	addGroup(root, groupOther, p.versionCommand())
-	cobra.EnableCommandSorting = false // the help has them in this order
+	keepOrderOfCommands()
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Short = "write a script that completes commands in a shell"

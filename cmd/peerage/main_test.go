@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -184,6 +185,21 @@ func TestHelpExitsWithZero(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCommandLinesRunSideBySide checks that command lines in one process share no memory: the race
+// detector sees it if they write settings of the command line library at the same time.
+func TestCommandLinesRunSideBySide(t *testing.T) {
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var out, errs bytes.Buffer
+			if code := run([]string{"node", "--help"}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "Usage: peerage node") {
+				t.Errorf("exit code %d, %s%s", code, out.String(), errs.String())
+			}
+		})
+	}
+	all.Wait()
 }
 
 // The page and the help list the same commands and exit codes.
