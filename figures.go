@@ -86,7 +86,7 @@ func (n reporter) describeNode() figures.Node {
 	}
 	f.Lease = figures.Lease{
 		Valid: m.Lease.Valid, Leader: m.Lease.Leader,
-		LeftSeconds: m.Lease.Left.Seconds(), FullSeconds: s.gossip.Config().Lease.Seconds(),
+		LeftSeconds: max(0, m.Lease.Left.Seconds()), FullSeconds: s.gossip.Config().Lease.Seconds(),
 	}
 	durations := n.exporter.countDurations()
 	f.Links, f.Types, f.Data = linkFigures(m.Links), s.typeFigures(durations.Asks), s.dataFigures(durations)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
@@ -25,8 +24,8 @@ type Status struct {
 	FilesSetAside []string `json:"files_set_aside,omitempty"`
 	// Draining is set once Drain or Shutdown was called.
 	Draining bool `json:"draining,omitempty"`
-	// Lease describes in words whether this node may run entities.
-	Lease string `json:"lease"`
+	// Lease reports whether this node may run entities, and for how long.
+	Lease gossip.LeaseStatus `json:"lease"`
 	// Leader is the member that grants all leases, 0 if this node has no leader.
 	Leader gossip.NodeID `json:"leader,omitzero"`
 	// View is the agreed list of members, nil if this node is in no cluster. Its Foreign lists
@@ -65,7 +64,7 @@ type HomeStatus struct {
 // Status returns a snapshot of this node's state. It sends no message.
 func (n *Node) Status() Status {
 	self := n.Self()
-	st := Status{Name: self.Name, Node: self.ID, Addr: self.Addr, Cluster: n.cfg.Cluster, Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
+	st := Status{Name: self.Name, Node: self.ID, Addr: self.Addr, Cluster: n.cfg.Cluster, Ready: n.Ready(), Draining: n.Draining()}
 	if st.FilesSetAside = n.outage.listCopies(); !st.Ready {
 		st.NotReady = n.unready()
 	}
@@ -73,24 +72,11 @@ func (n *Node) Status() Status {
 	if s == nil {
 		return st
 	}
-	st.Lease = s.leaseInWords()
+	st.Lease = s.gossip.LeaseStatus()
 	v := s.gossip.View()
 	st.View, st.Leader = v, s.gossip.Status().Protocol.Leader
 	st.Types = s.typeStatus(v)
 	return st
-}
-
-func (s *stack) leaseInWords() string {
-	l, now := s.gossip.Lease(), s.gossip.Clock().Now()
-	switch {
-	case l.Until == 0:
-		return "none"
-	case !l.Valid(now):
-		return "ended " + now.Sub(l.Until).Round(time.Millisecond).String() + " ago"
-	case l.Leader:
-		return "valid, the leader's, for " + l.Until.Sub(now).Round(time.Millisecond).String()
-	}
-	return "valid for " + l.Until.Sub(now).Round(time.Millisecond).String()
 }
 
 func (s *stack) typeStatus(v *gossip.View) []TypeStatus {

@@ -1,6 +1,10 @@
 package gossip
 
-import "time"
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
 
 // Event is a change of this node's state. Events are delivered in order, from one
 // goroutine; see peerage.Node.Subscribe. The structs of this package implement it.
@@ -21,12 +25,52 @@ type LeaseChanged struct {
 	Generation uint32
 }
 
-// LeaseStatus describes the lease at the time of the call.
+// LeaseStatus describes the lease at the time of the call. Its JSON has Left in seconds, as
+// left_seconds.
 type LeaseStatus struct {
 	Valid, Leader bool
 	Generation    uint32
-	// Left is how long it still runs.
+	// Left is how long it still runs. It is negative for a lease that has ended: how long ago.
 	Left time.Duration
+}
+
+// leaseJSON is the form of a LeaseStatus in JSON.
+type leaseJSON struct {
+	Valid       bool    `json:"valid"`
+	Leader      bool    `json:"leader"`
+	Generation  uint32  `json:"generation"`
+	LeftSeconds float64 `json:"left_seconds"`
+}
+
+// MarshalJSON writes Left in seconds, rounded to milliseconds.
+func (s LeaseStatus) MarshalJSON() ([]byte, error) {
+	return json.Marshal(leaseJSON{s.Valid, s.Leader, s.Generation, s.Left.Round(time.Millisecond).Seconds()})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *LeaseStatus) UnmarshalJSON(text []byte) error {
+	var j leaseJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	*s = LeaseStatus{j.Valid, j.Leader, j.Generation, time.Duration(math.Round(j.LeftSeconds*1e3)) * time.Millisecond}
+	return nil
+}
+
+// String describes the lease in words, such as "valid, the leader's, for 1.83s".
+func (s LeaseStatus) String() string {
+	left := s.Left.Round(time.Millisecond)
+	switch {
+	case s.Valid && s.Leader:
+		return "valid, the leader's, for " + left.String()
+	case s.Valid:
+		return "valid for " + left.String()
+	case s.Left < 0:
+		return "ended " + (-left).String() + " ago"
+	case s.Left > 0:
+		return "granted, and not in use until the entities of an earlier membership have stopped"
+	}
+	return "none"
 }
 
 // MemberJoined reports that a node has become a voting member: it may hold a lease from

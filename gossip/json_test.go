@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 )
@@ -34,5 +35,37 @@ func TestAViewSurvivesJSON(t *testing.T) {
 	}
 	if err := new(gossip.Verdict).UnmarshalText([]byte("undecided")); err == nil {
 		t.Error("an unknown verdict is read")
+	}
+}
+
+// TestALeaseInJSONAndInWords checks that the JSON of a lease has numbers, and the table words.
+func TestALeaseInJSONAndInWords(t *testing.T) {
+	for want, s := range map[string]gossip.LeaseStatus{
+		`{"valid":true,"leader":true,"generation":3,"left_seconds":1.25}`:   {Valid: true, Leader: true, Generation: 3, Left: 1250 * time.Millisecond},
+		`{"valid":false,"leader":false,"generation":3,"left_seconds":-0.3}`: {Generation: 3, Left: -300 * time.Millisecond},
+		`{"valid":false,"leader":false,"generation":0,"left_seconds":0}`:    {},
+	} {
+		text, err := json.Marshal(s)
+		if err != nil || string(text) != want {
+			t.Errorf("%v is %s, want %s: %v", s, text, want, err)
+		}
+		var back gossip.LeaseStatus
+		if err := json.Unmarshal(text, &back); err != nil || back != s {
+			t.Errorf("%s is read back as %v: %v", text, back, err)
+		}
+	}
+	for want, s := range map[string]gossip.LeaseStatus{
+		"none":                           {},
+		"valid for 1.25s":                {Valid: true, Left: 1250 * time.Millisecond},
+		"valid, the leader's, for 1.25s": {Valid: true, Leader: true, Left: 1250 * time.Millisecond},
+		"ended 300ms ago":                {Leader: true, Left: -300 * time.Millisecond},
+		"granted, and not in use until the entities of an earlier membership have stopped": {Left: time.Second},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%+v is %q, want %q", s, got, want)
+		}
+	}
+	if err := new(gossip.LeaseStatus).UnmarshalJSON([]byte(`"valid for 1s"`)); err == nil {
+		t.Error("a sentence is read as a lease")
 	}
 }

@@ -112,7 +112,7 @@ func (n *Node[S]) inOneLine() string {
 	if !st.Ready {
 		text = fmt.Sprintf("%s (%s) is not ready: %s", n.Name, n.Addr, st.NotReady)
 	}
-	text += "; lease: " + st.Lease
+	text += "; lease: " + st.Lease.String()
 	if st.View == nil {
 		return text + "; no view"
 	}

@@ -84,6 +84,9 @@ func TestPausesAreLoggedOnceAMinute(t *testing.T) {
 		pause := func() {
 			c.net.Pause(rest[0].addr)
 			pass(1500 * time.Millisecond)
+			if l, s := rest[0].LeaseStatus(), rest[0].Stats(); l.Valid || l.Left >= 0 || s.LeaseLeft != 0 {
+				t.Errorf("without a lease, %v is left, and %v in the statistics: %v", l.Left, s.LeaseLeft, l)
+			}
 			c.net.Resume(rest[0].addr)
 			pass(2 * time.Second)
 		}

@@ -190,10 +190,10 @@ func classNames(up [transportClasses]bool) []string {
 
 // LeaseStatus returns the present state of the lease.
 func (n *Node) LeaseStatus() gossip.LeaseStatus {
-	lease := n.Lease()
-	s := gossip.LeaseStatus{Valid: n.LeaseValid(), Leader: lease.Leader, Generation: lease.Generation}
-	if s.Valid {
-		s.Left = lease.Until.Sub(n.clock.Now())
+	lease, now := n.Lease(), n.clock.Now()
+	s := gossip.LeaseStatus{Valid: n.lease.validAt(now), Leader: lease.Leader, Generation: lease.Generation}
+	if lease.Until != 0 {
+		s.Left = lease.Until.Sub(now)
 	}
 	return s
 }
@@ -243,7 +243,7 @@ func (n *Node) Stats() Stats {
 		}
 	}
 	lease := n.LeaseStatus()
-	s.LeaseValid, s.LeaseLeft = lease.Valid, lease.Left
+	s.LeaseValid, s.LeaseLeft = lease.Valid, max(0, lease.Left)
 	s.Leader = lease.Valid && lease.Leader
 	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.queueCounts()
 	s.InboxWaiting, s.InboxMax, _ = n.inbox.Counts()
