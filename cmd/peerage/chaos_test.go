@@ -93,7 +93,7 @@ func TestReportsAreCompared(t *testing.T) {
 	}
 	table := regexp.MustCompile(` {2,}`).ReplaceAllString(out.String(), " | ")
 	for _, want := range []string{
-		"figure | old | new | ratio\n", "verdict | PASS | FAIL | -\n", "first answer after kill, p50 | 40.0 ms (39.0 to 42.0) | 30.0 ms (29.0 to 32.0) | 0.75\n",
+		"figure | old | new | ratio\n", "verdict | PASS | FAIL | -\n", "first answer after kill, p50 | 40 ms (39 ms to 42 ms) | 30 ms (29 ms to 32 ms) | 0.75\n",
 		"memory of a node, at most | 30 MiB | 30 MiB | 1.00\n", "the runs differ in nodes: 4, was 5\n",
 	} {
 		if !strings.Contains(table, want) {
@@ -111,7 +111,7 @@ func TestReportsAreCompared(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 	table = regexp.MustCompile(` {2,}`).ReplaceAllString(out.String(), " | ")
-	for _, want := range []string{"figure | 4 nodes | 5 nodes\n", "verdict | FAIL | PASS\n", "first answer after kill, p50 | 30.0 ms | 40.0 ms\n"} {
+	for _, want := range []string{"figure | 4 nodes | 5 nodes\n", "verdict | FAIL | PASS\n", "first answer after kill, p50 | 30 ms | 40 ms\n"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the series lacks %q:\n%s", want, table)
 		}

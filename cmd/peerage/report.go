@@ -166,12 +166,9 @@ func comparedText(value *float64, interval *harness.Interval, unit string) strin
 	case chaos.UnitRate:
 		text = fmt.Sprintf("%.0f/s", *value)
 	default:
-		text = fmt.Sprintf("%.1f ms", *value)
+		text = harness.FormatMillis(*value)
 	}
-	if interval != nil {
-		text += fmt.Sprintf(" (%.1f to %.1f)", interval.Low, interval.High)
-	}
-	return text
+	return text + harness.FormatInterval(interval)
 }
 
 // printReport prints a report, wrapped to the width of a terminal.

@@ -23,6 +23,20 @@ type Quantiles struct {
 // Milliseconds returns a duration in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// FormatMillis formats milliseconds in the unit that people would use, with as many digits as
+// they would read: 0.25 ms, 38 ms, 1 s, 2.81 s, 12 s.
+func FormatMillis(ms float64) string {
+	switch {
+	case ms >= 9995:
+		return fmt.Sprintf("%.0f s", ms/1000)
+	case ms >= 999.5:
+		return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.2f", ms/1000), "0"), ".") + " s"
+	case ms >= 9.95:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.2g ms", ms)
+}
+
 // Within words whether a bound or a target was met.
 func Within(ok bool) string {
 	if ok {

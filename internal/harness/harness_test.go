@@ -254,3 +254,19 @@ func TestACheckoutNamesItsCommit(t *testing.T) {
 		t.Errorf("of another module: %q", commit)
 	}
 }
+
+// TestTimesAreInTheUnitThatPeopleUse checks that equal times look equal everywhere, without digits
+// that say nothing, and that no rounding leads to 1000 ms or 10.00 s.
+func TestTimesAreInTheUnitThatPeopleUse(t *testing.T) {
+	for ms, want := range map[float64]string{
+		0: "0 ms", 0.25: "0.25 ms", 1: "1 ms", 9.94: "9.9 ms", 9.96: "10 ms", 38.4: "38 ms", 999.4: "999 ms", 999.6: "1 s",
+		1000: "1 s", 1500: "1.5 s", 2810: "2.81 s", 9994: "9.99 s", 9996: "10 s", 12_000: "12 s", 120_000: "120 s",
+	} {
+		if got := FormatMillis(ms); got != want {
+			t.Errorf("%v ms is %q, want %q", ms, got, want)
+		}
+	}
+	if got := FormatInterval(&Interval{Low: 31, High: 1250}); got != " (31 ms to 1.25 s)" || FormatInterval(nil) != "" {
+		t.Errorf("an interval is %q", got)
+	}
+}

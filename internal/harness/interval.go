@@ -2,6 +2,7 @@ package harness
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -73,4 +74,12 @@ func QuantileInterval(rounds [][]time.Duration, p float64) *Interval {
 	slices.Sort(drawn)
 	outside := int(intervalOutside * resamples)
 	return &Interval{Milliseconds(drawn[outside]), Milliseconds(drawn[resamples-1-outside])}
+}
+
+// FormatInterval words a confidence interval behind its quantile; without one it is "".
+func FormatInterval(i *Interval) string {
+	if i == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", FormatMillis(i.Low), FormatMillis(i.High))
 }

@@ -138,7 +138,7 @@ func TestFailoversHaveIntervals(t *testing.T) {
 	}
 	var out strings.Builder
 	r.Print(&out)
-	if want := "one killed, 6 rounds, 6 counters: p50 40 (40 to 40), p99 400 (40 to 400), max 400 ms\n                   at the median detect 1.0, decide 1.0, "; !strings.Contains(out.String(), want) {
+	if want := "one killed, 6 rounds, 6 counters: p50 40 ms (40 ms to 40 ms), p99 400 ms (40 ms to 400 ms), max 400 ms\n                   at the median detect 1 ms, decide 1 ms, "; !strings.Contains(out.String(), want) {
 		t.Errorf("the report lacks %q:\n%s", want, out.String())
 	}
 	r = &Report{}

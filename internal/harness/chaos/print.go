@@ -56,24 +56,25 @@ func (r *Report) printRequests(w io.Writer) {
 
 // printTimes writes how long users waited.
 func (r *Report) printTimes(w io.Writer) {
+	millis := harness.FormatMillis
 	for _, l := range []struct {
 		when string
 		of   Latency
 	}{{"before", r.Before}, {"faults", r.During}, {"after", r.After}} {
-		fmt.Fprintf(w, "  latency, %-7s p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max %.1f ms\n", l.when, l.of.P50, l.of.P90, l.of.P99, l.of.P999, l.of.Max)
+		fmt.Fprintf(w, "  latency, %-7s p50 %s, p90 %s, p99 %s, p99.9 %s, max %s\n", l.when, millis(l.of.P50), millis(l.of.P90), millis(l.of.P99), millis(l.of.P999), millis(l.of.Max))
 	}
 	for _, k := range r.Recovery {
-		fmt.Fprintf(w, "  without answer   %s, %s: p50 %.0f, p90 %.0f, p99 %.0f, max %.0f ms (bound %.0f: %s)\n",
-			KindText(k.Kind), countOf(k.Rounds, "round"), k.P50, k.P90, k.P99, k.Max, k.BoundMS, harness.Within(k.Met))
+		fmt.Fprintf(w, "  without answer   %s, %s: p50 %s, p90 %s, p99 %s, max %s (bound %s: %s)\n",
+			KindText(k.Kind), countOf(k.Rounds, "round"), millis(k.P50), millis(k.P90), millis(k.P99), millis(k.Max), millis(k.BoundMS), harness.Within(k.Met))
 	}
 	for _, f := range r.Failovers {
-		fmt.Fprintf(w, "  first answer     %s, %s, %s: p50 %.0f%s, p99 %.0f%s, max %.0f ms\n", KindText(f.Kind), countOf(f.Rounds, "round"),
-			countOf(f.Total.N, "counter"), f.Total.P50, intervalText(f.P50Interval), f.Total.P99, intervalText(f.P99Interval), f.Total.Max)
+		fmt.Fprintf(w, "  first answer     %s, %s, %s: p50 %s%s, p99 %s%s, max %s\n", KindText(f.Kind), countOf(f.Rounds, "round"),
+			countOf(f.Total.N, "counter"), millis(f.Total.P50), harness.FormatInterval(f.P50Interval), millis(f.Total.P99), harness.FormatInterval(f.P99Interval), millis(f.Total.Max))
 		var parts []string
 		for _, p := range f.Phases {
-			parts = append(parts, fmt.Sprintf("%s %.1f", p.Name, p.P50))
+			parts = append(parts, p.Name+" "+millis(p.P50))
 		}
-		fmt.Fprintf(w, "                   at the median %s ms\n", strings.Join(parts, ", "))
+		fmt.Fprintf(w, "                   at the median %s\n", strings.Join(parts, ", "))
 	}
 }
 
@@ -95,14 +96,6 @@ func (r *Report) verdictText() string {
 		return fmt.Sprintf("%d of %s not shown", open, countOf(len(r.Invariants), "promise"))
 	}
 	return countOf(len(r.Invariants), "promise") + " kept"
-}
-
-// intervalText words a confidence interval behind its quantile.
-func intervalText(i *harness.Interval) string {
-	if i == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (%.0f to %.0f)", i.Low, i.High)
 }
 
 func withCommas(n int) string { return humanize.Comma(int64(n)) }

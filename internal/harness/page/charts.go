@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 	"github.com/peerage-go/peerage/internal/harness/faults"
 )
@@ -113,7 +114,7 @@ func (t *timeline) addFaults(r *chaos.Report, total float64) {
 	free := 0.0
 	for _, f := range r.Faults {
 		s := shade{X: f.FromMS / total * width, Width: max(1.5, (f.ToMS-f.FromMS)/total*width), Class: family(f.Kind)}
-		s.Text = fmt.Sprintf("round %d: %s, %s until all agreed again", f.Round, f.Detail, formatMillis(f.ToMS-f.FromMS))
+		s.Text = fmt.Sprintf("round %d: %s, %s until all agreed again", f.Round, f.Detail, harness.FormatMillis(f.ToMS-f.FromMS))
 		t.Faults, used[s.Class] = append(t.Faults, s), true
 		if at := s.X / width * 100; at >= free {
 			t.Numbers, free = append(t.Numbers, label{at, fmt.Sprint(f.Round)}), at+2.6
@@ -146,7 +147,7 @@ func (t *timeline) addEvents(r *chaos.Report, total float64) {
 		t.Labels = append(t.Labels, label{top + eventRow/2, what})
 		for _, e := range r.Events {
 			if e.What == what {
-				t.Events = append(t.Events, tick{e.AtMS / total * width, top + 2, top + eventRow - 2, fmt.Sprintf("round %d: %s at %s", e.Round, what, formatMillis(e.AtMS))})
+				t.Events = append(t.Events, tick{e.AtMS / total * width, top + 2, top + eventRow - 2, fmt.Sprintf("round %d: %s at %s", e.Round, what, harness.FormatMillis(e.AtMS))})
 			}
 		}
 	}
@@ -214,13 +215,13 @@ func newBars(r *chaos.Report) (bars []bar, phases []string) {
 		}
 		b := bar{
 			Kind: chaos.KindText(f.Kind), N: grouped(f.Total.N), Rounds: f.Rounds,
-			P50: formatMillis(f.Total.P50) + intervalText(f.P50Interval), P99: formatMillis(f.Total.P99) + intervalText(f.P99Interval),
+			P50: harness.FormatMillis(f.Total.P50) + harness.FormatInterval(f.P50Interval), P99: harness.FormatMillis(f.Total.P99) + harness.FormatInterval(f.P99Interval),
 		}
 		from := 0.0
 		phases = nil
 		for i, p := range f.Phases {
 			w := p.P50 / longest * 100
-			b.Segments = append(b.Segments, segment{i, from, w, fmt.Sprintf("%s: p50 %s, p99 %s", p.Name, formatMillis(p.P50), formatMillis(p.P99))})
+			b.Segments = append(b.Segments, segment{i, from, w, fmt.Sprintf("%s: p50 %s, p99 %s", p.Name, harness.FormatMillis(p.P50), harness.FormatMillis(p.P99))})
 			b.Parts = append(b.Parts, part{fmt.Sprintf("%.1f", p.P50), fmt.Sprintf("%.1f", p.P99)})
 			from += w
 			phases = append(phases, p.Name)
@@ -257,7 +258,7 @@ func newCurves(r *chaos.Report) (curves []curve, grid, percents []label) {
 		}
 	}
 	for _, ms := range []float64{0.1, 1, 10, 100, 1000, 10_000} {
-		grid = append(grid, label{height(ms), formatMillis(ms)})
+		grid = append(grid, label{height(ms), harness.FormatMillis(ms)})
 	}
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99} {
 		percents = append(percents, label{math.Round(1000*at(p)) / 10, fmt.Sprintf("%v %%", p)})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 )
 
@@ -157,7 +158,7 @@ func slowest(r *chaos.Report) answer {
 	worst := 0.0
 	for _, f := range r.Failovers {
 		if f.Total.N > 0 && f.Total.P99 >= worst {
-			worst, a.Answer, a.Of = f.Total.P99, formatMillis(f.Total.P99), fmt.Sprintf("of %s counters", grouped(f.Total.N))
+			worst, a.Answer, a.Of = f.Total.P99, harness.FormatMillis(f.Total.P99), fmt.Sprintf("of %s counters", grouped(f.Total.N))
 		}
 	}
 	if worst > 0 {
@@ -166,7 +167,7 @@ func slowest(r *chaos.Report) answer {
 	a.Question = "longest time without an answer"
 	for _, k := range r.Recovery {
 		if k.Max >= worst {
-			worst, a.Answer, a.Of = k.Max, formatMillis(k.Max), chaos.KindText(k.Kind)
+			worst, a.Answer, a.Of = k.Max, harness.FormatMillis(k.Max), chaos.KindText(k.Kind)
 		}
 	}
 	return a

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
 )
 
@@ -89,5 +90,5 @@ func inUnit(value float64, unit string) string {
 	case chaos.UnitRate:
 		return grouped(int(value)) + "/s"
 	}
-	return formatMillis(value)
+	return harness.FormatMillis(value)
 }

@@ -19,8 +19,8 @@ type recoveryRow struct {
 func recoveryRows(r *chaos.Report) (out []recoveryRow) {
 	for _, k := range r.Recovery {
 		row := recoveryRow{
-			Kind: chaos.KindText(k.Kind), Rounds: k.Rounds, P50: formatMillis(k.P50), P90: formatMillis(k.P90), P99: formatMillis(k.P99), Max: formatMillis(k.Max),
-			Bound: formatMillis(k.BoundMS), Met: harness.Within(k.Met), Verdict: chaos.Passed,
+			Kind: chaos.KindText(k.Kind), Rounds: k.Rounds, P50: harness.FormatMillis(k.P50), P90: harness.FormatMillis(k.P90), P99: harness.FormatMillis(k.P99), Max: harness.FormatMillis(k.Max),
+			Bound: harness.FormatMillis(k.BoundMS), Met: harness.Within(k.Met), Verdict: chaos.Passed,
 		}
 		row.Flag, _, _ = strings.Cut(k.Kind, ",")
 		if !k.Met {
@@ -37,7 +37,7 @@ type latencyRow struct{ Text, N, P50, P90, P99, P999, P9999, Max string }
 func latencyRows(r *chaos.Report) (out []latencyRow) {
 	for _, l := range latencies(r) {
 		q := l.of.Quantiles
-		out = append(out, latencyRow{l.name, grouped(q.N), formatMillis(q.P50), formatMillis(q.P90), formatMillis(q.P99), formatMillis(q.P999), formatMillis(q.P9999), formatMillis(q.Max)})
+		out = append(out, latencyRow{l.name, grouped(q.N), harness.FormatMillis(q.P50), harness.FormatMillis(q.P90), harness.FormatMillis(q.P99), harness.FormatMillis(q.P999), harness.FormatMillis(q.P9999), harness.FormatMillis(q.Max)})
 	}
 	return out
 }
@@ -88,7 +88,7 @@ func faultRows(r *chaos.Report) (out []faultRow) {
 	for _, f := range r.Faults {
 		row := faultRow{
 			Round: f.Round, Class: family(f.Kind), Text: f.Detail, After: fmt.Sprintf("%.1f s", f.FromMS/1000),
-			Lasted: formatMillis(f.ToMS - f.FromMS), Effect: "✓ observed",
+			Lasted: harness.FormatMillis(f.ToMS - f.FromMS), Effect: "✓ observed",
 		}
 		if !f.TookEffect {
 			row.Effect = "? not observed"
