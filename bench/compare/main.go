@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -169,6 +170,9 @@ func measureKill(ctx context.Context, name string, seconds int, values map[strin
 		return err
 	}
 	r.Waits = slices.DeleteFunc(r.Waits, func(w waited) bool { return w.First != victim.listen })
+	if len(r.Waits) == 0 {
+		return errors.New("the killed process had no entity")
+	}
 	values["kill"] = figure{result: r}
 	return nil
 }

@@ -42,7 +42,7 @@ func (e *protoEntity) Receive(c actor.Context) {
 	}
 }
 
-func openProtoactor(_ context.Context, s *settings) (entities, error) {
+func openProtoactor(ctx context.Context, s *settings) (entities, error) {
 	host, port, err := splitAddr(s.listen)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,32 @@ func openProtoactor(_ context.Context, s *settings) (entities, error) {
 	} else {
 		c.StartMember()
 	}
+	if s.role == "member" {
+		// An entity that is asked before all members are known stays where it began.
+		if err := waitForMembers(ctx, c, len(s.peers)); err != nil {
+			return nil, err
+		}
+	}
 	return &protoEntities{system: system, cluster: c}, nil
+}
+
+// membersPatience is how long the members may take to find each other.
+const membersPatience = time.Minute
+
+// waitForMembers waits until the cluster knows so many members.
+func waitForMembers(ctx context.Context, c *cluster.Cluster, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, membersPatience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for c.MemberList.Length() < n {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d members: %w", c.MemberList.Length(), n, ctx.Err())
+		}
+	}
+	return nil
 }
 
 func splitAddr(addr string) (host string, port int, err error) {

@@ -52,9 +52,6 @@ func cpuMicros(f figure) float64 { return f.CPU * 1e6 / float64(f.Count) }
 // waitOf returns a quantile of the waits of the entities whose process was killed.
 func waitOf(q float64) func(figure) float64 {
 	return func(f figure) float64 {
-		if len(f.Waits) == 0 {
-			return 0
-		}
 		var ms []float64
 		for _, w := range f.Waits {
 			ms = append(ms, w.Millis)
@@ -112,7 +109,7 @@ func cell(r row, system string, all []measured) string {
 		return ""
 	}
 	slices.Sort(vs)
-	median := r.show(vs[len(vs)/2])
+	median := r.show((vs[(len(vs)-1)/2] + vs[len(vs)/2]) / 2)
 	if least, most := r.show(vs[0]), r.show(vs[len(vs)-1]); least != most {
 		return fmt.Sprintf("%s (%s to %s)", median, least, most)
 	}
