@@ -127,6 +127,29 @@ func TestWholeViewsOnRequest(t *testing.T) {
 	}
 }
 
+// TestLateAnswersCostNoWholeViews checks that a member whose answers are late needs no whole view
+// while views follow each other: each difference follows the one before it.
+func TestLateAnswersCostNoWholeViews(t *testing.T) {
+	w := newWorld(t)
+	w.packFrom = 2
+	grow(w, 9)
+	w.run(time.Second)
+	w.lose = func(from, _ gossip.NodeID, m Message) bool {
+		_, answer := m.(*Pong)
+		return answer && from == 9
+	}
+	sent := w.measure()
+	for left := 8; left > 5; left-- {
+		w.kill(30*time.Millisecond, gossip.NodeID(left))
+		w.until(time.Second, "the view without it is held", func() bool {
+			return len(w.nodes[1].core.View().Members) == left && len(w.nodes[9].core.View().Members) == left
+		})
+	}
+	if sent.asked > 0 {
+		w.fail("%d whole views were requested", sent.asked)
+	}
+}
+
 // TestDifferencesMakeTheView: packing and unpacking returns the same view, for every step
 // that a leader can make.
 func TestDifferencesMakeTheView(t *testing.T) {

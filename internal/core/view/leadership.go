@@ -260,10 +260,10 @@ func (o *leadership) roundMessage(m *gossip.Member, q *peer, p *Ping) Message {
 	}
 	switch {
 	case q.epoch == o.view.Epoch:
-	case o.former != nil && q.epoch == o.former.Epoch && !q.whole:
-		p.View = o.packed
 	case q.whole || m.Joined >= o.view.Epoch:
 		p.View = Whole(o.view)
+	case o.former != nil:
+		p.View = o.packed // former was sent to it, even if it has not answered in former yet
 	default:
 		p.View = o.ref() // it may hold the view, and requests it otherwise
 	}

@@ -50,8 +50,9 @@ func TestALeaseIsGrantedOnlyToThoseThatStay(t *testing.T) {
 	}
 }
 
-// TestPingsCarryTheViewToThoseThatLackIt: as a difference to holders of the former view, whole
-// to those that joined or asked, and as a reference to the rest.
+// TestPingsCarryTheViewToThoseThatLackIt checks that pings carry a view whole to members that
+// joined or asked, as a difference to all others that lack it, and as a reference if the leader
+// has no difference.
 func TestPingsCarryTheViewToThoseThatLackIt(t *testing.T) {
 	o := leadershipOf("uuuu")
 	o.packFrom = 1
@@ -69,7 +70,7 @@ func TestPingsCarryTheViewToThoseThatLackIt(t *testing.T) {
 		"holds the former":            {func(q *peer, _ *gossip.Member) { q.epoch = before.Epoch }, "difference"},
 		"holds the former, but asked": {func(q *peer, _ *gossip.Member) { q.epoch, q.whole = before.Epoch, true }, "whole"},
 		"joined with the view":        {func(q *peer, m *gossip.Member) { m.Joined = next.Epoch }, "whole"},
-		"nothing was heard":           {func(*peer, *gossip.Member) {}, "reference"},
+		"nothing was heard":           {func(*peer, *gossip.Member) {}, "difference"},
 	} {
 		q, member := &peer{}, *m
 		c.change(q, &member)
