@@ -12,6 +12,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/chaos"
+	"github.com/peerage-go/peerage/internal/harness/service"
 	"github.com/peerage-go/peerage/internal/testsize"
 )
 
@@ -81,6 +82,11 @@ func TestReportsAreCompared(t *testing.T) {
 			Schema: chaos.SchemaVersion, Verdict: []string{chaos.Passed, chaos.Failed}[i], Config: chaos.Config{Nodes: 5 - i},
 			Failovers: []chaos.Failover{{Kind: "kill", Total: harness.Quantiles{N: 9, P50: p50}, P50Interval: &harness.Interval{Low: p50 - 1, High: p50 + 2}}},
 			Costs:     []chaos.Cost{{MemoryMaxBytes: 30 << 20}},
+			Invariants: []chaos.Invariant{{Name: "kept", Verdict: chaos.Passed, Checked: 3},
+				{Name: "broken once", Verdict: []string{chaos.Passed, chaos.Failed}[i], Checked: 3, Violations: []string{"one", "two"}[:2*i]}},
+		}
+		if i == 1 {
+			r.Config.Service = &service.Spec{Name: "ring"}
 		}
 		files = append(files, filepath.Join(dir, string(rune('a'+i))+".json"))
 		if err := r.Save(files[i]); err != nil {
@@ -111,13 +117,22 @@ func TestReportsAreCompared(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 	table = regexp.MustCompile(` {2,}`).ReplaceAllString(out.String(), " | ")
-	for _, want := range []string{"figure | 4 nodes | 5 nodes\n", "verdict | FAIL | PASS\n", "first answer after kill, p50 | 30 ms | 40 ms\n"} {
+	for _, want := range []string{"figure | ring, 4 processes | 5 nodes\n", "verdict | FAIL | PASS\n", "broken once | FAIL, 2 times | PASS\n", "first answer after kill, p50 | 30 ms | 40 ms\n"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the series lacks %q:\n%s", want, table)
 		}
 	}
-	if text, err := os.ReadFile(html); err != nil || !strings.Contains(string(text), `<td>30 ms<i style="width:75%"></i></td><td>40 ms<i style="width:100%"></i></td>`) {
-		t.Errorf("%v: the page has no bars:\n%s", err, text)
+	if strings.Contains(table, "kept | PASS") {
+		t.Errorf("a promise that all runs kept is in the text:\n%s", table)
+	}
+	for _, want := range []string{
+		`<td>30 ms<i style="width:75%"></i></td><td>40 ms<i style="width:100%"></i></td>`,
+		`<td>broken once</td><td class="v FAIL">✗ FAIL, 2 times</td><td class="v PASS">✓ PASS</td>`, `<td>kept</td>`,
+		`{"name":"broken once","verdicts":[{"verdict":"FAIL","checked":3,"violations":2},{"verdict":"PASS","checked":3,"violations":0}]}`,
+	} {
+		if text, err := os.ReadFile(html); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: the page lacks %s:\n%s", err, want, text)
+		}
 	}
 	for _, wrong := range [][]string{{files[0], "--against", files[0]}, {"--against", "chaos_test.go"}, {"--against", files[0], "--open"}} {
 		if code := run(append([]string{"report", files[1]}, wrong...), &out, &errs); code != exitUsage {

@@ -23,8 +23,9 @@ what chaos wrote with --out, in JSON, or with --report, as a page: both hold the
 The page of report.json is report.html, unless --html names another file. The exit code is
 that of the verdict.
 
-Several files are the runs of a series: it prints their figures by the number of processes, and
-with --html also writes them as a page. The exit code is that of the worst verdict.
+Several files are the runs of a series, over the number of processes or of several services: it
+prints the promises that a run did not keep, and the figures, and with --html also writes them as
+a page. The exit code is that of the worst verdict.
 
 With --against OLD it prints the figures of both runs instead, with the ratio of FILE's to
 OLD's, and the settings in which they differ. In brackets are 95 % confidence intervals: two
@@ -84,6 +85,16 @@ func (p *program) showSeries(files []string, html string) error {
 		head, verdicts = append(head, s.Runs[i].Label()), append(verdicts, s.Runs[i].Verdict)
 	}
 	rows := [][]string{head, verdicts}
+	for _, promise := range s.Promises {
+		if promise.IsKept() {
+			continue
+		}
+		row := []string{promise.Name}
+		for _, v := range promise.Verdicts {
+			row = append(row, v.String())
+		}
+		rows = append(rows, row)
+	}
 	for _, f := range s.Figures {
 		row := []string{f.Name}
 		for _, value := range f.Values {

@@ -105,5 +105,8 @@ func countOf(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
+	if strings.HasSuffix(thing, "s") {
+		thing += "e"
+	}
 	return withCommas(n) + " " + thing + "s"
 }

@@ -21,10 +21,17 @@ type seriesView struct {
 	CSS           template.CSS
 	JSON          template.JS
 	Runs          []seriesRun
+	Promises      []seriesPromise
 	Figures       []seriesFigure
 }
 
 type seriesRun struct{ Label, Verdict, Mark, Load, Seed string }
+
+// seriesPromise is a row of the table of promises; a mark is that of the cell's verdict.
+type seriesPromise struct {
+	Name  string
+	Cells []struct{ Text, Verdict, Mark string }
+}
 
 // seriesFigure is a row of the table, with its bars: the widths are percent of the largest value.
 type seriesFigure struct {
@@ -47,6 +54,17 @@ func SaveSeries(file string, s *chaos.Series) error {
 	for i := range s.Runs {
 		r := &s.Runs[i]
 		v.Runs = append(v.Runs, seriesRun{r.Label(), r.Verdict, signOf(r.Verdict), grouped(int(r.Load)), fmt.Sprint(r.Seed)})
+	}
+	for _, p := range s.Promises {
+		row := seriesPromise{Name: p.Name}
+		for _, verdict := range p.Verdicts {
+			cell := struct{ Text, Verdict, Mark string }{Text: verdict.String()}
+			if verdict != nil {
+				cell.Verdict, cell.Mark = verdict.Verdict, signOf(verdict.Verdict)
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		v.Promises = append(v.Promises, row)
 	}
 	for _, f := range s.Figures {
 		v.Figures = append(v.Figures, newSeriesFigure(&f))
