@@ -115,7 +115,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		{reflect.TypeFor[Core](), 16}, {reflect.TypeFor[env](), 5}, {reflect.TypeFor[history](), 9},
 		{reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6},
 		{reflect.TypeFor[departure](), 7}, {reflect.TypeFor[follower](), 7}, {reflect.TypeFor[campaign](), 11}, {reflect.TypeFor[lineage](), 8},
-		{reflect.TypeFor[leadership](), 21}, {reflect.TypeFor[rounds](), 10}, {reflect.TypeFor[requests](), 6}, {reflect.TypeFor[doubts](), 4}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[leadership](), 22}, {reflect.TypeFor[rounds](), 10}, {reflect.TypeFor[requests](), 6}, {reflect.TypeFor[doubts](), 4}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 8}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
 		{reflect.TypeFor[farewell](), 8}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 6},

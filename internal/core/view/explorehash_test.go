@@ -197,7 +197,7 @@ func (e *encoder) leadership(o *leadership) {
 		}
 	}
 	for _, at := range []clock.Instant{
-		o.since, o.nextPing, o.quorumUntil, o.drivenAt, o.wokeAt, o.leaseUntil, o.batchAt, o.raiseAt,
+		o.since, o.nextPing, o.quorumUntil, o.drivenAt, o.wokeAt, o.leaseUntil, o.batchAt, o.raiseAt, o.changeFrom,
 	} {
 		e.at(at)
 	}

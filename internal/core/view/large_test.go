@@ -150,6 +150,27 @@ func TestLateAnswersCostNoWholeViews(t *testing.T) {
 	}
 }
 
+// TestChangesWithinTheSpacingMakeOneView checks that the first of several crashes is settled without
+// a wait, and those that follow it within the spacing of views together.
+func TestChangesWithinTheSpacingMakeOneView(t *testing.T) {
+	const n, crashes = 100, 20
+	w := large(newWorld(t), n)
+	w.run(time.Second)
+	left := func() int { return len(w.nodes[2].core.View().Members) }
+	w.kill(0, n)
+	w.must(3*time.Millisecond, "the first crash is settled", func() bool { return left() == n-1 })
+	before := w.nodes[1].core.View().Epoch
+	for i := 1; i < crashes; i++ {
+		w.kill(0, gossip.NodeID(n-i))
+		w.run(time.Millisecond)
+	}
+	w.must(time.Second, "all crashes are settled", func() bool { return left() == n-crashes })
+	// Views of 100 members follow each other every 5 ms, and the crashes take 19 ms.
+	if views := w.nodes[1].core.View().Epoch - before; views > 6 {
+		w.fail("%d crashes made %d views", crashes-1, views)
+	}
+}
+
 // TestDifferencesMakeTheView: packing and unpacking returns the same view, for every step
 // that a leader can make.
 func TestDifferencesMakeTheView(t *testing.T) {

@@ -42,6 +42,8 @@ type leadership struct {
 	reviewNeeded bool
 
 	proposal *proposal
+	// changeFrom is when the next view may be proposed; see viewSpacing.
+	changeFrom clock.Instant
 	// former is the view before the present one in this leader's term; packed is the
 	// present one as sent to holders of former.
 	former *gossip.View
@@ -217,6 +219,9 @@ func (o *leadership) leaderDeadline() clock.Instant {
 	}
 	if o.raiseAt.After(o.now) {
 		d = clock.Min(d, o.raiseAt)
+	}
+	if o.changeFrom.After(o.now) && o.proposal == nil {
+		d = clock.Min(d, o.changeFrom)
 	}
 	if o.proposal != nil && o.proposal.notBefore.After(o.now) {
 		d = clock.Min(d, o.proposal.notBefore)
