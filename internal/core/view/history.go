@@ -153,13 +153,13 @@ func (h *history) noteGeneration(g uint32) { h.generation = max(h.generation, g)
 func (h *history) votes() bool { return h.view != nil && h.status.Votes() }
 
 // packView returns v as a difference from base. It returns v whole if v is small, if there
-// is no base, or if v did not follow from base by single steps.
+// is no base, if v did not follow from base by single steps, or if that saves little.
 func (h *history) packView(v, base *gossip.View) *SentView {
 	if v == nil || base == nil || len(v.Members) < h.packFrom {
 		return Whole(v)
 	}
 	d := difference(v, base)
-	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
+	if d == nil || !d.saves(v) {
 		return Whole(v)
 	}
 	packed := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Least: v.Least, Foreign: v.Foreign}

@@ -118,7 +118,9 @@ func TestHistoryNamesTheCauseOfItsEnd(t *testing.T) {
 	}
 }
 
-// TestViewsArePackedIfThatIsShorter: from a number of members on, and for small changes.
+// TestViewsArePackedIfThatIsShorter checks that views are packed from a number of members on, and
+// if the difference takes at most half the room: removals take little, new members as much as in a
+// whole view.
 func TestViewsArePackedIfThatIsShorter(t *testing.T) {
 	h := historyOf(1, "uuuuuuuu")
 	add := func(v *gossip.View, n int) *gossip.View {
@@ -137,9 +139,11 @@ func TestViewsArePackedIfThatIsShorter(t *testing.T) {
 		"one member fewer":            {h.after(8), h.view, 8, false},
 		"no base":                     {h.after(8), nil, 1, false},
 		"a few leave":                 {h.after(7, 8), h.view, 1, true},
-		"half of the rest leaves":     {h.after(6, 7, 8), h.view, 1, false},
-		"a new one counts twice":      {add(h.after(), 2), h.view, 1, true},
-		"many come":                   {add(h.after(), 3), h.view, 1, false},
+		"most leave":                  {h.after(3, 4, 5, 6, 7, 8), h.view, 1, true},
+		"all but one leave":           {h.after(2, 3, 4, 5, 6, 7, 8), h.view, 1, false},
+		"half are new":                {add(h.after(), 8), h.view, 1, true},
+		"most are new":                {add(h.after(), 10), h.view, 1, false},
+		"half are new, and six leave": {add(h.after(3, 4, 5, 6, 7, 8), 3), h.view, 1, false},
 	} {
 		h.packFrom = c.packFrom
 		if got := h.packView(c.v, c.base); got.Packed() != c.packed || got.Epoch != c.v.Epoch {

@@ -2,10 +2,11 @@ package view
 
 import (
 	"fmt"
-	"github.com/peerage-go/peerage/gossip"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // large builds a cluster of n nodes that already share one view; other tests cover
