@@ -35,7 +35,7 @@ func Run(ctx context.Context, cfg Config, dir string, out io.Writer) (*Verdict, 
 		}
 		return nil, err
 	}
-	survivor, took := c.survivor(), time.Since(show.began)
+	survivor, took := awaitShards(ctx, shards, c.survivor), time.Since(show.began)
 	if cfg.Open {
 		show.event("process %s goes on, at %s; Ctrl-C ends the demo", survivor.Name, dashboardOf(survivor))
 		<-ctx.Done()
@@ -93,16 +93,28 @@ func (c *cluster) playStory(ctx context.Context, show *show) ([]kill, error) {
 	return kills, nil
 }
 
-// answersPatience bounds how long the demo waits after a kill until all counters answer again: on a
-// loaded machine that takes longer than the pause between two kills. answersPoll is the pause between
-// two looks.
+// answersPatience bounds how long the demo waits after a kill until all counters answer again, and then
+// until the survivor reports all shards: on a loaded machine that takes longer than the pause between two
+// kills. answersPoll and reportPoll are the pauses between two looks.
 const (
 	answersPatience = 15 * time.Second
 	answersPoll     = 200 * time.Millisecond
+	reportPoll      = 5 * time.Millisecond
 )
 
+// awaitShards returns the newest report of the survivor once it has as many shards, or the last one when
+// the patience ends. A report may be older than the answers on record.
+func awaitShards(ctx context.Context, shards int, newest func() harness.Report) harness.Report {
+	for deadline := time.Now().Add(answersPatience); ; {
+		r := newest()
+		if r.Shards >= shards || time.Now().After(deadline) || harness.Pause(ctx, reportPoll) != nil {
+			return r
+		}
+	}
+}
+
 // awaitAnswers reads the records after a kill until each counter of the killed processes has answered
-// again, or the patience ends.
+// again, and each other counter a request from after the kill, or the patience ends.
 func (c *cluster) awaitAnswers(ctx context.Context, k kill) (history.Failover, error) {
 	for deadline := time.Now().Add(answersPatience); ; {
 		records, killed, err := c.records(k.names)
@@ -110,7 +122,8 @@ func (c *cluster) awaitAnswers(ctx context.Context, k kill) (history.Failover, e
 			return history.Failover{}, err
 		}
 		f := history.Failovers(records, killed, k.at, clock.Never)
-		if len(f.Times) >= f.Moved || time.Now().After(deadline) {
+		answered := len(f.Times) >= f.Moved && len(unserved(records, killed, k.at, c.cfg.Counters)) == 0
+		if answered || time.Now().After(deadline) {
 			return f, nil
 		}
 		if err := harness.Pause(ctx, answersPoll); err != nil {

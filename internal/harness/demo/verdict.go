@@ -68,8 +68,6 @@ func (c *cluster) verdict(kills []kill, survivor harness.Report) (*Verdict, erro
 }
 
 func (v *Verdict) countRecords(records []history.Record, killed map[uint64]bool, counters int) {
-	last := v.kills[len(v.kills)-1].at
-	served := map[uint32]bool{}
 	var asked, answered, failed uint64
 	for _, r := range records {
 		switch r.Op {
@@ -77,23 +75,33 @@ func (v *Verdict) countRecords(records []history.Record, killed map[uint64]bool,
 			v.handled++
 		case history.Answered:
 			answered++
-			if !killed[r.Node] && r.Start.After(last) {
-				served[r.Entity] = true
-			}
 		case history.Failed:
 			failed++
 		case history.Asked:
 			asked++
 		}
 	}
-	for i := range uint32(counters) {
-		if !served[i] {
-			v.unserved = append(v.unserved, i)
-		}
-	}
+	v.unserved = unserved(records, killed, v.kills[len(v.kills)-1].at, counters)
 	// The histories outlive the killed, their last totals may lag behind them.
 	v.load.Asked, v.load.Answered, v.load.GaveUp = asked, answered, failed
 	v.lost = asked - answered - failed
+}
+
+// unserved returns the counters from which no surviving process has an answer to a request from after a
+// kill.
+func unserved(records []history.Record, killed map[uint64]bool, at clock.Instant, counters int) (out []uint32) {
+	served := map[uint32]bool{}
+	for _, r := range records {
+		if r.Op == history.Answered && !killed[r.Node] && r.Start.After(at) {
+			served[r.Entity] = true
+		}
+	}
+	for i := range uint32(counters) {
+		if !served[i] {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // records reads what all processes have recorded so far, and returns the incarnations of the

@@ -1,13 +1,18 @@
 package demo
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/harness/machine"
 	"github.com/peerage-go/peerage/internal/history"
 )
@@ -165,6 +170,64 @@ func TestTalliesComeFromTheRecords(t *testing.T) {
 	if v.handled != 2 || v.lost != 1 || v.load.Asked != 5 || v.load.Answered != 3 || v.load.GaveUp != 1 {
 		t.Errorf("handled %d, lost %d, %+v", v.handled, v.lost, v.load)
 	}
+}
+
+// TestAStoryGoesOnOnceAllCountersAnswer checks that the wait after a kill ends with an answer from each
+// counter, also from one that the survivor hosted before.
+func TestAStoryGoesOnOnceAllCountersAnswer(t *testing.T) {
+	const dead, survivor, at = 1, 2, 10 * second
+	c := &cluster{cfg: Config{Counters: 2}}
+	for i, name := range []string{"a", "b"} {
+		c.nodes = append(c.nodes, &fleet.Process{Name: name, History: filepath.Join(t.TempDir(), name), Ids: map[uint64]bool{uint64(i + dead): true}})
+	}
+	write := func(node uint64, records ...history.Record) {
+		h, err := history.Create(c.nodes[node-dead].History)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			r.Node = node
+			h.Write(r)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(dead, history.Record{Op: history.Handled, Start: at - 3, End: at - 2})
+	again := []history.Record{{Op: history.Handled, Start: at + 1, End: at + 3}, {Op: history.Answered, Start: at + 1, End: at + 4}}
+	write(survivor, again...)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f, err := c.awaitAnswers(ended, kill{names: []string{"a"}, at: at}); err == nil || f.Moved != 1 || len(f.Times) != 1 {
+		t.Errorf("it does not wait for an answer from the other counter: %+v, %v", f, err)
+	}
+	if err := os.Remove(c.nodes[1].History); err != nil {
+		t.Fatal(err)
+	}
+	write(survivor, append(again, history.Record{Op: history.Answered, Entity: 1, Start: at + 1, End: at + 2})...)
+	if _, err := c.awaitAnswers(ended, kill{names: []string{"a"}, at: at}); err != nil {
+		t.Errorf("all counters have answered: %v", err)
+	}
+}
+
+// TestTheSurvivorIsJudgedByAReportWithAllShards checks that a report from before the last answers does
+// not decide, and that the wait for a newer one ends.
+func TestTheSurvivorIsJudgedByAReportWithAllShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		newest := func() harness.Report { return harness.Report{Shards: int(time.Since(began) / time.Second)} }
+		if r := awaitShards(t.Context(), 3, newest); r.Shards != 3 {
+			t.Errorf("%d shards, want 3", r.Shards)
+		}
+		if r := awaitShards(t.Context(), 100, newest); r.Shards < 15 || time.Since(began) > time.Minute {
+			t.Errorf("%d shards after %v, want those at the end of the patience", r.Shards, time.Since(began))
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if r := awaitShards(ended, 100, newest); r.Shards > 30 {
+			t.Errorf("%d shards: the wait outlives its context", r.Shards)
+		}
+	})
 }
 
 func TestOnlyShardsOfCountersAreCounted(t *testing.T) {
