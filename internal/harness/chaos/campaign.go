@@ -64,8 +64,13 @@ func (c *campaign) playRounds(ctx context.Context) error {
 		}
 	}
 	c.calmFrom = clock.Boot().Now()
+	answered := c.totals().Answered
+	began := time.Now()
 	c.say("%d processes are up: asking %d counters every %v", c.cfg.Nodes, c.cfg.Counters, c.cfg.Every)
 	if err := harness.Pause(ctx, max(c.cfg.Calm, WarmUp)); err != nil {
+		return err
+	}
+	if err := awaitLoad(ctx, c.cfg.rate(), began, func() uint64 { return c.totals().Answered - answered }); err != nil {
 		return err
 	}
 	if c.cfg.Rolling {
@@ -87,6 +92,30 @@ func (c *campaign) playRounds(ctx context.Context) error {
 	}
 	return harness.Pause(ctx, healedFor)
 }
+
+// awaitLoad waits until so many requests were answered since the begin that the load stands, for
+// loadPatience at most: a machine that was busy for a tenth of a second makes no void run. If the load does
+// not stand by then, the run goes on, and checkLoad reports it.
+func awaitLoad(ctx context.Context, rate float64, began time.Time, answered func() uint64) error {
+	for deadline := time.Now().Add(loadPatience); ; {
+		due := rate * time.Since(began).Seconds()
+		if float64(answered()) >= loadEnough*due || time.Now().After(deadline) {
+			return nil
+		}
+		if err := harness.Pause(ctx, loadPoll); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	// loadPatience bounds awaitLoad, loadPoll is its pause between two looks.
+	loadPatience = 5 * time.Second
+	loadPoll     = 20 * time.Millisecond
+	// loadEnough is the part of the target that awaitLoad waits for. It is above loadLeast, since the
+	// reports of the processes are up to 50 ms old.
+	loadEnough = (1 + loadLeast) / 2
+)
 
 // roll restarts the processes one after the other, as an update does that goes on
 // when the new node is ready.
