@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // Report is one line that a node process writes for the process that started it.
@@ -17,6 +19,8 @@ type Report struct {
 	Node   string `json:"node"`
 	Listen string `json:"listen,omitempty"`
 	HTTP   string `json:"http,omitempty"`
+	// At is when the report was made, on the boot clock, which all processes of a machine share.
+	At clock.Instant `json:"at,omitempty"`
 
 	Members int    `json:"members,omitempty"`
 	Epoch   string `json:"epoch,omitempty"`

@@ -65,11 +65,11 @@ func (in *Injector) hold(ctx context.Context, r *Round, d time.Duration) error {
 	if err := p.Hold(); err != nil {
 		return err
 	}
-	held := time.Now()
 	r.HeldFrom = clock.Boot().Now()
 	err := harness.Pause(ctx, d)
-	// A line from before the hold may still have been in the pipe.
-	r.TookEffect = p.LastReport().Before(held.Add(d / 2))
+	last, _ := p.Snapshot()
+	// Its threads stop one after the other. A report from before the hold may be read late.
+	r.TookEffect = last.At.Before(r.HeldFrom.Add(d / 2))
 	if p.OfService() {
 		r.TookEffect = !p.Answers(ctx, answerMax)
 	}

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 )
@@ -99,6 +100,7 @@ func runStandIn(args []string) error {
 		if s.diskIsFull() {
 			tries++
 		}
+		rep.At = clock.Boot().Now()
 		living := s.living()
 		rep.Kind, rep.Members, rep.Lease, rep.Generation = "stats", len(living), true, s.generation
 		rep.Leader = len(living) > 0 && living[0] == s.self

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
 	"github.com/peerage-go/peerage/internal/history"
@@ -234,14 +235,14 @@ func (f *Fleet) Living() []int {
 }
 
 // Settle waits until every process has reported a lease and exactly the living members.
-// Reports from before the call do not count.
+// Reports that were made before the call do not count, however late they are read.
 func (f *Fleet) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, SettlePatience)
 	defer cancel()
 	if f.Service != nil {
 		return f.settleService(ctx)
 	}
-	since := time.Now()
+	since := clock.Boot().Now()
 	living := f.Living()
 	for {
 		settled := true
@@ -253,7 +254,7 @@ func (f *Fleet) Settle(ctx context.Context) error {
 			default:
 			}
 			r, _ := p.Snapshot()
-			settled = settled && r.Members == len(living) && r.Lease && p.LastReport().After(since)
+			settled = settled && r.Members == len(living) && r.Lease && r.At.After(since)
 		}
 		if settled {
 			return nil

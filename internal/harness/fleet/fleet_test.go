@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,8 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/history"
 )
@@ -60,7 +63,7 @@ func standIn(args []string) int {
 			}
 		})
 	}
-	rep := harness.Report{Kind: "ready", Name: name, Node: fmt.Sprintf("%x", os.Getpid()), Listen: listen, HTTP: "127.0.0.1:1"}
+	rep := harness.Report{Kind: "ready", Name: name, Node: fmt.Sprintf("%x", os.Getpid()), Listen: listen, HTTP: "127.0.0.1:1", At: clock.Boot().Now()}
 	var ahead time.Duration
 	for {
 		if harness.WriteReport(os.Stdout, rep) != nil {
@@ -75,8 +78,9 @@ func standIn(args []string) int {
 		case ahead = <-wall:
 		default:
 		}
+		now := clock.Boot().Now()
 		members, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*.alive"))
-		rep = harness.Report{Kind: "stats", Name: name, Node: rep.Node, Members: len(members), Lease: true, Shards: int(name[0] - 'a'),
+		rep = harness.Report{Kind: "stats", Name: name, Node: rep.Node, Members: len(members), Lease: true, Shards: int(name[0] - 'a'), At: now,
 			WallMillis: time.Now().Add(ahead).UnixMilli(), Load: harness.Totals{Asked: 2, Tries: map[string]uint64{"timeout": 1}}}
 	}
 }
@@ -196,6 +200,26 @@ func TestFiguresOfAFleetAreOfAllItsProcesses(t *testing.T) {
 	if err != nil || len(records) < 2 { // that of the killed process was not flushed
 		t.Errorf("%d records, %v", len(records), err)
 	}
+}
+
+// TestAFleetSettlesOnReportsThatAreMadeSince checks that a report from before a fault, which is read late,
+// does not end the wait after the fault.
+func TestAFleetSettlesOnReportsThatAreMadeSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Process{Name: "a", Ids: map[uint64]bool{}, Gone: make(chan struct{})}
+		f := &Fleet{Now: []*Process{p}}
+		r := harness.Report{Kind: "stats", Name: "a", Node: "1", Members: 1, Lease: true, At: clock.Boot().Now()}
+		read := func() { p.got(r) }
+		defer time.AfterFunc(time.Second, read).Stop()
+		if err := f.Settle(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a report from before the wait ends it: %v", err)
+		}
+		r.At = clock.Boot().Now().Add(time.Second)
+		defer time.AfterFunc(time.Second, read).Stop()
+		if err := f.Settle(t.Context()); err != nil {
+			t.Errorf("a report that was made during the wait does not end it: %v", err)
+		}
+	})
 }
 
 func TestAProcessThatEndsByItselfIsReported(t *testing.T) {

@@ -29,7 +29,6 @@ type Process struct {
 
 	mu       sync.Mutex
 	last     harness.Report
-	lastAt   time.Time       // when last was written
 	Ids      map[uint64]bool // every incarnation that the process has had
 	ready    chan struct{}   // closed when the addresses are set
 	Gone     chan struct{}   // closed when the process was waited for
@@ -131,7 +130,7 @@ func (p *Process) got(r harness.Report) {
 		return
 	}
 	r.Listen, r.HTTP = p.last.Listen, p.last.HTTP
-	p.last, p.lastAt = r, time.Now()
+	p.last = r
 	if r.Cost != nil {
 		p.costs = append(p.costs, CostAt{clock.Boot().Now(), *r.Cost})
 	}
@@ -153,13 +152,6 @@ func (p *Process) Snapshot() (harness.Report, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.killedAt == 0
-}
-
-// LastReport returns when the process wrote its newest report.
-func (p *Process) LastReport() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lastAt
 }
 
 // Stop asks the process to end in order, and kills it if it does not within d.

@@ -312,7 +312,7 @@ func (s *server) turn() (place, of int) {
 func (s *server) report(kind, listen, web string) harness.Report {
 	self := s.node.Self()
 	r := harness.Report{
-		Kind: kind, Name: self.Name, Node: self.ID.String(), Listen: listen, HTTP: web,
+		Kind: kind, Name: self.Name, Node: self.ID.String(), Listen: listen, HTTP: web, At: clock.Boot().Now(),
 		Lease: s.node.LeaseValid(), WallMillis: s.cfg.wall.Now().UnixMilli(),
 	}
 	if v := s.node.View(); v != nil {
