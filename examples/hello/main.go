@@ -26,18 +26,12 @@ type greeter struct{ Guests int }
 // Handle handles one message at a time, so it needs no lock.
 func (g *greeter) Handle(ctx *sharding.Context, name string) (string, error) {
 	g.Guests++
-	return fmt.Sprintf("%s greets %s, guest number %d",
-		ctx.ID(), name, g.Guests), nil
+	return fmt.Sprintf("%s greets %s, guest number %d", ctx.ID(), name, g.Guests), nil
 }
 
 // Snapshot and Restore carry the state to other processes.
-func (g *greeter) Snapshot(*sharding.Context) ([]byte, error) {
-	return json.Marshal(g)
-}
-
-func (g *greeter) Restore(_ *sharding.Context, state []byte) error {
-	return json.Unmarshal(state, g)
-}
+func (g *greeter) Snapshot(*sharding.Context) ([]byte, error)      { return json.Marshal(g) }
+func (g *greeter) Restore(_ *sharding.Context, state []byte) error { return json.Unmarshal(state, g) }
 
 var greeterType = sharding.Type[string, string]{
 	Name: "greeter",
