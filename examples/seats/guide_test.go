@@ -81,9 +81,10 @@ func steps(blocks []block) (all []step) {
 const newStep = "\x00\n"
 
 // TestTheGuideRuns runs all commands of the guide, in one shell and in their order, and
-// compares what they print with what the guide shows. Two things differ from what a reader
-// does: the repository is there, so that git does not fetch it, and the processes listen on
-// a loopback address of this test's own.
+// compares what they print with what the guide shows. Three things differ from what a reader
+// does: the repository is there, so that git does not fetch it, the processes listen on a
+// loopback address of this test's own, and the programs have no tables for debuggers, which are
+// a third of the linker's work.
 func TestTheGuideRuns(t *testing.T) {
 	for _, tool := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -105,7 +106,7 @@ func TestTheGuideRuns(t *testing.T) {
 	for _, s := range all {
 		script += s.commands + "printf '" + `\0\n` + "'\n"
 	}
-	script = strings.NewReplacer(clone, "", "../peerage", root, "127.0.0.1", host).Replace(script)
+	script = strings.NewReplacer(clone, "", "../peerage", root, "127.0.0.1", host, "go build -v", "go build -v -ldflags=-w").Replace(script)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	shell := exec.CommandContext(ctx, "bash", "-c", script)
