@@ -13,6 +13,7 @@ func TestARealOneWayCutDeliversNothingLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the kernel's timers several seconds")
 	}
+	t.Parallel()
 	l := newLAN(t)
 	w := &world{T: t, unacked: 10 * time.Second, in: l.b}
 	b := w.make(2, lanB+":0", patient)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -202,9 +203,11 @@ func TestARealDropIsNoticedAndHeals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the kernel's timers several seconds")
 	}
+	t.Parallel()
+	var both sync.WaitGroup // beside each other, however few tests run in parallel: both only wait
+	defer both.Wait()
 	for name, cut := range map[string][]string{"both ways": {lanA, lanB}, "one way": {lanA}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		play := func(t *testing.T) {
 			l := newLAN(t)
 			a, b := l.nodes()
 			since := time.Now()
@@ -229,13 +232,15 @@ func TestARealDropIsNoticedAndHeals(t *testing.T) {
 			l.heal(a, b)
 			a.send(b, Message, "healed")
 			b.await("a frame after the healing", func() bool { return b.frames[len(b.frames)-1] == "1:healed" })
-		})
+		}
+		both.Go(func() { t.Run(name, play) })
 	}
 }
 
 // "host unreachable" from a router is no proof of a crash, either: ICMP does not end an
 // open connection, and the dial that it ends counts as failed, not as refused.
 func TestARealRejectByICMPIsNoRefusal(t *testing.T) {
+	t.Parallel()
 	l := newLAN(t)
 	a, b := l.nodes()
 	l.rule(lanB, "unreachable")
