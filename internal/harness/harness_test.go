@@ -86,15 +86,32 @@ func TestQuantilesAreOfTheSortedTimes(t *testing.T) {
 	if q := HistogramOf(times).Quantiles(); q != (Quantiles{N: 100, P50: 50, P90: 90, P99: 99, P999: 100, P9999: 100, Max: 100}) {
 		t.Errorf("of 1 to 100 ms: %+v", q)
 	}
-	h := HistogramOf(times)
-	h.Record(-time.Second)
-	h.Record(time.Hour)
+	h := HistogramOf(append(slices.Clone(times), -time.Second, time.Hour))
 	if h.N() != 102 || h.Percentile(0.1) != 0 || h.Percentile(100) != histogramMax {
 		t.Errorf("times out of range: %d counted, %v to %v", h.N(), h.Percentile(0.1), h.Percentile(100))
 	}
 	curve := HistogramOf(times).Curve()
 	if last := curve[len(curve)-1]; last != (Step{100, 100}) || HistogramOf(nil).Curve() != nil {
 		t.Errorf("the curve ends with %v", last)
+	}
+}
+
+// TestHistogramsOfAnyLengthHaveTheSameBuckets checks that the longest of the times, for which the memory of
+// a histogram is made, changes no other figure.
+func TestHistogramsOfAnyLengthHaveTheSameBuckets(t *testing.T) {
+	var times []time.Duration
+	for d := time.Duration(1); d < 2*time.Second; d += 1 + d/7 {
+		times = append(times, d)
+	}
+	longer := HistogramOf(append(slices.Clone(times), histogramMax))
+	if short := HistogramOf(times[:1]); short.N() != 1 || short.Percentile(100) != 1 {
+		t.Errorf("of 1 ns: %d, %v", short.N(), short.Percentile(100))
+	}
+	shorter := HistogramOf(times)
+	for i := range times {
+		if a, b := shorter.counts.ValueAtQuantile(100*float64(i+1)/float64(len(times))), longer.counts.ValueAtQuantile(100*float64(i+1)/float64(len(times)+1)); a != b {
+			t.Errorf("the time at %d of %d is %d, beside a longer one %d", i+1, len(times), a, b)
+		}
 	}
 }
 

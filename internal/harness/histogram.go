@@ -16,24 +16,25 @@ const (
 )
 
 // Histogram counts durations from 1 ns to 10 min in buckets of at most 0.01 % of their value.
-// It is not safe for concurrent use.
+// It does not change, so it is safe for concurrent use.
 type Histogram struct {
 	counts *hdrhistogram.Histogram
 }
 
-// HistogramOf returns a histogram of times.
+// HistogramOf returns a histogram of times. Times out of range count as the nearest one in range.
+// Its memory is for the longest of the times: 3.5 MB for 10 min, 2.2 MB for 1 s, 0.3 MB for none. The buckets of
+// all histograms have the same bounds.
 func HistogramOf(times []time.Duration) *Histogram {
-	h := &Histogram{hdrhistogram.New(1, int64(histogramMax), histogramDigits)}
+	inRange := func(d time.Duration) int64 { return int64(min(max(d, 0), histogramMax)) }
+	longest := int64(2) // the least that a histogram from 1 on can be made for
 	for _, d := range times {
-		h.Record(d)
+		longest = max(longest, inRange(d))
+	}
+	h := &Histogram{hdrhistogram.New(1, longest, histogramDigits)}
+	for _, d := range times {
+		_ = h.counts.RecordValue(inRange(d)) // it fails only for values out of range
 	}
 	return h
-}
-
-// Record counts a duration. Durations out of range count as the nearest one in range.
-func (h *Histogram) Record(d time.Duration) {
-	// RecordValue fails only for values out of range.
-	_ = h.counts.RecordValue(int64(min(max(d, 0), histogramMax)))
 }
 
 // N returns how many durations were counted.
