@@ -5,8 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/peerage-go/peerage/internal/testsize"
 )
 
 // The example of docs/CHAOS.md: a program of a user is built, hurt and judged.
@@ -37,7 +40,8 @@ func TestChaosOfAUsersService(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	code := run([]string{"chaos", "--service", file, "--nodes", "3", "--rounds", "3", "--seed", "3", "--every", "100ms", "--report", page}, &out, &errs)
+	rounds := strconv.Itoa(testsize.Runs(0, 1, 3))
+	code := run([]string{"chaos", "--service", file, "--nodes", "3", "--rounds", rounds, "--seed", "3", "--every", "100ms", "--report", page}, &out, &errs)
 	if code == exitFailed {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}

@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/testsize"
 )
 
+// TestCutsOnRealProcesses checks that every promise is kept while networks are cut.
 func TestCutsOnRealProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several seconds of processes; the run without -short plays them")
-	}
+	testsize.OnlyFull(t)
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a network namespace")
@@ -25,8 +23,7 @@ func TestCutsOnRealProcesses(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	rounds := strconv.Itoa(testsize.Runs(0, 2, 6))
-	if code := run([]string{"chaos", "--rounds", rounds, "--seed", "5", "--faults", "cut,cut-pair,oneway,ring,late"}, &out, &errs); code != exitOK {
+	if code := run([]string{"chaos", "--rounds", "6", "--seed", "5", "--faults", "cut,cut-pair,oneway,ring,late"}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	for _, want := range []string{"PASS     messages of each process", "PASS     every fault took effect"} {
@@ -39,12 +36,10 @@ func TestCutsOnRealProcesses(t *testing.T) {
 // The wall clocks of processes jump, over restarts too, and their disks fill up: tokens
 // rise, registers keep the newest write, and nothing that was stored is lost.
 func TestClocksAndDisksOnRealProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several seconds of processes; the run without -short plays them")
-	}
-	faults, rounds := "clock,disk", strconv.Itoa(testsize.Runs(0, 4, 8))
+	testsize.OnlyFull(t)
+	faults, rounds := "clock,disk", "8"
 	if os.Getuid() != 0 {
-		faults, rounds = "clock", strconv.Itoa(testsize.Runs(0, 2, 4))
+		faults, rounds = "clock", "4"
 		t.Log("disks are left out: they need root, to be mounted")
 	}
 	temp := t.TempDir()

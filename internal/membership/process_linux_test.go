@@ -44,7 +44,7 @@ func scenarios() []scenario {
 		{name: "reject, evidence off", evidence: gossip.EvidenceOff, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
 		{name: "reject, evidence within quorum", quick: true, evidence: gossip.EvidenceWithinQuorum,
 			play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
-		{name: "rejected by the hosts themselves", quick: true, play: rejectedInFull},
+		{name: "rejected by the hosts themselves", play: rejectedInFull},
 		{name: "one way, the leader receives nothing", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[1:], ps[:1])) }},
 		{name: "one way, nothing from the leader arrives", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[:1], ps[1:])) }},
 		{name: "one way, nothing from a member arrives", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[4:], ps[:4])) }},
@@ -66,7 +66,7 @@ func scenarios() []scenario {
 			scenario{name: "stop member for " + d.String(), play: func(l *lab, ps []*proc) { stopped(l, ps, ps[3], d) }})
 	}
 	for _, r := range rejections() {
-		all = append(all, scenario{name: "reject: " + r.name, quick: r.quick, play: func(l *lab, ps []*proc) { rejectedOnTheWay(l, ps, r) }})
+		all = append(all, scenario{name: "reject: " + r.name, play: func(l *lab, ps []*proc) { rejectedOnTheWay(l, ps, r) }})
 	}
 	return all
 }

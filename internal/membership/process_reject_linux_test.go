@@ -9,7 +9,6 @@ import (
 // router against what a sends to b, in the language of nftables.
 type rejection struct {
 	name  string
-	quick bool
 	rules []string
 	// oneWay leaves the direction from the minority to the majority alone, dropFirst lets
 	// packets vanish before they are rejected.
@@ -24,11 +23,11 @@ const (
 
 func rejections() []rejection {
 	return []rejection{
-		{name: "tcp reset both ways", quick: true, rules: []string{resetTCP, "reject"}},
+		{name: "tcp reset both ways", rules: []string{resetTCP, "reject"}},
 		{name: "tcp reset both ways, udp dropped", rules: []string{resetTCP, dropUDP}},
 		{name: "tcp reset both ways, udp let through", rules: []string{resetTCP}},
 		{name: "tcp reset one way", rules: []string{resetTCP, "reject"}, oneWay: true},
-		{name: "drop, then tcp reset", quick: true, rules: []string{resetTCP, "reject"}, dropFirst: true},
+		{name: "drop, then tcp reset", rules: []string{resetTCP, "reject"}, dropFirst: true},
 		{name: "tcp reset of new connections", rules: []string{resetSYNs, dropUDP}},
 		{name: "prohibited by icmp", rules: []string{"reject with icmp admin-prohibited"}},
 		{name: "host unreachable by icmp", rules: []string{"reject with icmp host-unreachable"}},

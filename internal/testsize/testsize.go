@@ -23,5 +23,14 @@ func Runs(few, sample, all int) int {
 	return sample
 }
 
+// OnlyFull skips a test that only CI plays: it runs if Env is set, and this is not short mode.
+// A test in internal/lint checks that a command of .ci/run plays each test that calls it.
+func OnlyFull(t testing.TB) {
+	t.Helper()
+	if !Full() {
+		t.Skip("CI plays it; to play it here, set " + Env + "=1, without -short")
+	}
+}
+
 // Full reports whether campaigns are played in full: Env is set, and this is not short mode.
 func Full() bool { return os.Getenv(Env) != "" && !testing.Short() }
