@@ -377,7 +377,9 @@ func (c *Core) learnView(from gossip.NodeID, v *SentView) bool {
 		c.stepDown("a newer view was decided")
 		c.adoptView(whole)
 		return !c.ended
-	case older, wins:
+	case older:
+		c.sendTo(from, &Decided{View: c.ref()})
+	case wins:
 		c.sendTo(from, &Decided{View: Whole(c.view)})
 	case loses:
 		c.lineage.noteLineage(from, v)

@@ -117,6 +117,7 @@ func (e *encoder) core(c *Core) {
 	e.u(c.rng)
 	e.seen(c.view)
 	e.seen(c.before)
+	e.u(uint64(c.requested)).at(c.requestedAt)
 	e.u(uint64(c.joined)).u(uint64(c.status))
 	e.set(c.gone)
 	e.ballot(c.acceptor.promised).u(c.acceptor.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))

@@ -77,6 +77,9 @@ type history struct {
 	goneOrder []gossip.NodeID
 	// generation is the highest met in any view or attempt.
 	generation uint32
+	// requested is the view that this node requested last, requestedAt when.
+	requested   gossip.Epoch
+	requestedAt clock.Instant
 }
 
 // goneMax bounds the former members that gone holds.
@@ -195,8 +198,13 @@ func (h *history) unpackView(v *SentView) *gossip.View {
 	return nil
 }
 
-// requestWholeView requests the whole view to which a message refers.
+// requestWholeView requests the whole view to which a message refers, unless another node has been
+// asked for it a moment ago: a node that was cut off learns from many others that its view is old.
 func (h *history) requestWholeView(from gossip.NodeID, v *SentView) {
+	if h.requested == v.Epoch && h.now.Before(h.requestedAt.Add(h.cfg.Ping/asks)) {
+		return
+	}
+	h.requested, h.requestedAt = v.Epoch, h.now
 	h.traceEvent("asks for the whole view", from, v.Epoch.String())
 	h.sendTo(from, &NeedView{Epoch: v.Epoch})
 }

@@ -128,6 +128,38 @@ func TestWholeViewsOnRequest(t *testing.T) {
 	}
 }
 
+// TestOneWholeViewForANodeThatWasCutOff checks that a node that comes back gets the view without it
+// once, although it asks all members of its old view for their votes; and again if that is lost.
+func TestOneWholeViewForANodeThatWasCutOff(t *testing.T) {
+	for _, lost := range []int{0, 1} {
+		w := newWorld(t)
+		w.packFrom = 2
+		grow(w, 9)
+		w.run(time.Second)
+		w.cut = func(from, to gossip.NodeID) bool { return from == 9 || to == 9 }
+		w.until(time.Minute, "9 is out", func() bool { return len(w.nodes[1].core.View().Members) == 8 })
+		w.cut = nil
+		asked, answers := 0, 0
+		w.lose = func(_, to gossip.NodeID, m Message) bool {
+			d, ok := m.(*Decided)
+			if !ok || to != 9 || d.View.Packed() {
+				return false
+			}
+			answers++
+			return answers <= lost
+		}
+		w.sent = func(from, _ gossip.NodeID, m Message) {
+			if _, ok := m.(*NeedView); ok && from == 9 {
+				asked++
+			}
+		}
+		w.must(testLease, "9 ends", func() bool { return w.nodes[9].core.ended })
+		if asked != 1+lost || answers != 1+lost {
+			w.fail("%d lost: 9 asked %d times and was sent %d views", lost, asked, answers)
+		}
+	}
+}
+
 // TestLateAnswersCostNoWholeViews checks that a member whose answers are late needs no whole view
 // while views follow each other: each difference follows the one before it.
 func TestLateAnswersCostNoWholeViews(t *testing.T) {
