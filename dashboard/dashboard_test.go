@@ -221,8 +221,12 @@ func TestAFailoverIsBrokenDown(t *testing.T) {
 	f.cluster.At = epoch.Add(time.Second)
 	f.cluster.Nodes[0].Types[0].Moves = []figures.Moves{{From: gone.ID, Why: "its home left the view", Shards: 3, Hosted: 3, Began: epoch, ChosenMillis: 1, WrittenMillis: 4, DoneMillis: 6}}
 	s := f.poll(t, h)
-	if s.Fail == nil || s.Fail.Name != "n2" || s.Fail.Total != 26 || len(s.Fail.Phases) != 4 || s.Fail.Shards != 3 {
+	if s.Fail == nil || s.Fail.Name != "n2" || s.Fail.Total != 26 || len(s.Fail.Phases) != 4 || s.Fail.Shards != 3 || s.Fail.Undetected {
 		t.Fatalf("%+v, want 26 ms in four phases", s.Fail)
+	}
+	h.model.gone[0].lost = 0 // no page was open, so that no poll saw the loss
+	if s := f.poll(t, h); s.Fail == nil || s.Fail.Total != 6 || !s.Fail.Undetected {
+		t.Errorf("%+v, want 6 ms without the detection", s.Fail)
 	}
 	if last := s.Members[len(s.Members)-1]; last.Gone != "crashed" {
 		t.Errorf("%+v is not shown as crashed", last)
@@ -256,7 +260,7 @@ func TestALatePollForgetsNoRemoval(t *testing.T) {
 		{From: gone.ID, Shards: 3, Hosted: 3, Began: epoch, ChosenMillis: 1, WrittenMillis: 2, DoneMillis: 3},
 	}
 	s := f.poll(t, h)
-	if len(s.Members) != 3 || s.Members[2].Gone != "crashed" || s.Fail == nil || s.Fail.Shards != 3 || s.Fail.Total < 22.9 || s.Fail.Total > 23.1 {
+	if len(s.Members) != 3 || s.Members[2].Gone != "crashed" || s.Fail == nil || s.Fail.Shards != 3 || s.Fail.Undetected || s.Fail.Total < 22.9 || s.Fail.Total > 23.1 {
 		t.Errorf("%+v, %+v; want 20 ms until it was removed, and 3 ms for three shards", s.Members, s.Fail)
 	}
 }

@@ -519,6 +519,7 @@ func (m *model) describeFailover(c *figures.Cluster) *failover {
 		f.Total = -1 // nothing had to move, or nothing has moved yet
 		return f
 	}
+	f.Undetected = d.lost == 0
 	add("detect and agree", float64(d.lost.Microseconds())/1000)
 	add("choose homes", chosen)
 	add("replicate the record", written-chosen)

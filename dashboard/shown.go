@@ -160,6 +160,9 @@ type failover struct {
 	// Phases are in order; their lengths are milliseconds.
 	Phases []phase `json:"phases"`
 	Total  float64 `json:"total_ms"`
+	// Undetected is set if Total lacks the time until the loss was detected and agreed on, since
+	// nobody looked at that time.
+	Undetected bool `json:"undetected,omitempty"`
 }
 
 type phase struct {

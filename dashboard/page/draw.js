@@ -17,7 +17,7 @@ const put = (id, ...children) => $(id).replaceChildren(...children.flat().filter
 const number = (n) => n.toLocaleString("en-US", { maximumFractionDigits: 0 });
 export const count = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
 const rate = (r) => (r < 0 ? "–" : r > 0 && r < 10 ? r.toFixed(1) : number(r));
-export const millis = (ms) => (ms < 0 ? "–" : ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+export const millis = (ms) => (ms < 0 ? "–" : ms > 0 && ms < 0.05 ? "< 0.1 ms" : ms < 9.95 ? `${ms.toFixed(1)} ms` : ms < 999.5 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 export const bytes = (b) => {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
     if (b < 1024 || unit === "GiB") return `${b < 10 && unit !== "B" ? b.toFixed(1) : Math.round(b)} ${unit}`;
@@ -104,7 +104,7 @@ function drawTotals(s) {
   put(
     "kpis",
     kpi("lived twice", number(t.doubles), "shards, since the start", "Shards that were found to run on two nodes. It stays 0 as long as the guarantee of a single instance holds.", t.doubles ? "bad" : "ok"),
-    kpi("last failover", f ? millis(f.total_ms) : "none", f ? `${f.name}, ${ago(f.at, s.at)}` : "since this page's node began to look", "From the loss of the connection until the last shard of the lost node ran elsewhere."),
+    kpi("last failover", f ? (f.undetected ? "> " : "") + millis(f.total_ms) : "none", f ? `${f.name}, ${ago(f.at, s.at)}` : "since this page's node began to look", "From the loss of the connection until the last shard of the lost node ran elsewhere."),
     kpi("handled /s", rate(t.ask_rate), sparkline(history.ask, "messages per second"), "Messages that entities of all nodes handled, per second."),
     kpi("ask, p99", t.measured ? millis(t.p99_ms) : "–", t.measured ? sparkline(history.p99, "99th percentile") : "needs a Registerer", t.measured ? `Median ${millis(t.p50_ms)}. Asks of all nodes since the last refresh; each node needs Config.Registerer.` : "Set peerage.Config.Registerer on the nodes to measure latencies."),
     kpi("entities", number(t.entities), `${count(t.shards, "shard")}, ${count(s.types.length, "type")}`, "Live instances on all nodes that answered."),
@@ -197,6 +197,7 @@ function drawFailover(s) {
   });
   put("fail", bar,
     el("div", { class: "legend" }, (f.phases || []).map((p, i) => el("span", {}, el("i", { class: `dot ${paint([0, 2, 4, 1][i % 4])}` }), `${p.name} ${millis(p.ms)}`))),
+    f.undetected ? el("p", { class: "soft" }, "How long the detection took is not known: no page was open then.") : "",
     el("p", { class: "soft" }, f.shards ? `${number(f.hosted)} of ${count(f.shards, "shard")} of ${count(f.types, "type")} have new homes.` : "No shard has moved because of it."));
 }
 
