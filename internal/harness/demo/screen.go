@@ -204,18 +204,23 @@ func (s *show) rows() []row {
 			rows = append(rows, row{name: p.Name, state: stateKilled})
 			continue
 		}
-		out := row{name: p.Name, state: stateUp, shards: r.Shards, entities: r.Entities, rate: s.rateOf(p.Name, r.Load.Answered)}
-		switch {
-		case r.Members == 0:
-			out.state = stateJoining
-		case !r.Lease:
-			out.state = statePaused
-		case r.Leader:
-			out.state = stateLeader
-		}
-		rows = append(rows, out)
+		rows = append(rows, row{name: p.Name, state: stateOf(r), shards: r.Shards, entities: r.Entities, rate: s.rateOf(p.Name, r.Load.Answered)})
 	}
 	return rows
+}
+
+// stateOf returns the state of a process that has last reported r. Before its first answer it has had
+// no lease to lose, so it is joining, and not paused.
+func stateOf(r harness.Report) string {
+	switch {
+	case r.Members == 0 || !r.Lease && r.Load.Answered == 0:
+		return stateJoining
+	case !r.Lease:
+		return statePaused
+	case r.Leader:
+		return stateLeader
+	}
+	return stateUp
 }
 
 // rateOf returns how many answers a second a process has had since a moment ago.

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/harness/terminal"
 )
@@ -112,6 +113,18 @@ func TestAProcessWithoutAViewIsJoining(t *testing.T) {
 	s := showOn(&strings.Builder{}, "a")
 	if rows := s.rows(); len(rows) != 1 || rows[0].state != stateJoining || rows[0].name != "a" {
 		t.Errorf("%+v", rows)
+	}
+}
+
+// TestStatesOfProcesses checks the word for what a process has last reported.
+func TestStatesOfProcesses(t *testing.T) {
+	for want, r := range map[string]harness.Report{
+		stateUp: {Members: 3, Lease: true}, stateLeader: {Members: 3, Lease: true, Leader: true},
+		stateJoining: {Members: 3}, statePaused: {Members: 3, Load: harness.Totals{Answered: 1}},
+	} {
+		if got := stateOf(r); got != want {
+			t.Errorf("%+v: %s, want %s", r, got, want)
+		}
 	}
 }
 
