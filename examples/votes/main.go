@@ -1,4 +1,9 @@
 // Command votes counts votes over HTTP, each poll an entity whose count three processes keep.
+// Without a list of addresses it is a cluster of one:
+//
+//	go run ./examples/votes
+//	curl -X POST 127.0.0.1:8101/votes/tea
+//
 // Chaos kills, pauses and restarts its processes, and checks what its clients saw:
 //
 //	go build -o examples/votes/votes ./examples/votes
@@ -54,12 +59,19 @@ func main() {
 	join := flag.String("join", "", "addresses of all nodes, with commas; the same list for each")
 	web := flag.String("http", "127.0.0.1:8101", "address for HTTP")
 	flag.Parse()
-	if *join != "" {
-		cfg.Join = strings.Split(*join, ",")
-	}
-	if err := runVotes(cfg, *web); err != nil {
+	if err := runVotes(withNodes(cfg, *join), *web); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// withNodes sets where the other nodes are. A node without a list is alone.
+func withNodes(cfg peerage.Config, list string) peerage.Config {
+	if list == "" {
+		cfg.Bootstrap = true
+	} else {
+		cfg.Join = strings.Split(list, ",")
+	}
+	return cfg
 }
 
 // startVotes starts a node, and returns it with the HTTP API of the service.
@@ -98,6 +110,7 @@ func runVotes(cfg peerage.Config, web string) error {
 	server := &http.Server{Addr: web, Handler: api, ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+	log.Printf("vote with POST http://%s/votes/POLL", web)
 	select {
 	case err = <-failed:
 	case <-ctx.Done():

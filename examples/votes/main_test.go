@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/peeragetest"
 )
 
@@ -42,6 +43,15 @@ func TestConfirmedVotesSurviveACrash(t *testing.T) {
 			}
 			c.AssertSingleInstance()
 		})
+	}
+}
+
+// TestSettingsWithAndWithoutAList checks that a node without a list of addresses has settings that start it.
+func TestSettingsWithAndWithoutAList(t *testing.T) {
+	for _, list := range []string{"", "127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103"} {
+		if _, err := peerage.New(withNodes(peerage.Config{Listen: "127.0.0.1:7101"}, list)); err != nil {
+			t.Errorf("with the list %q: %v", list, err)
+		}
 	}
 }
 
