@@ -256,7 +256,9 @@ func (w *town) oneCluster() {
 	}
 }
 
+// TestNodesThatStartTogetherFormOneCluster plays in a model of time, beside the tests that wait for real processes.
 func TestNodesThatStartTogetherFormOneCluster(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1, 2, 3, 5, 10, 30} {
 		for _, spread := range []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
 			var worst time.Duration
