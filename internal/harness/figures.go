@@ -37,6 +37,9 @@ func FormatMillis(ms float64) string {
 	return fmt.Sprintf("%.2g ms", ms)
 }
 
+// FormatDuration formats a duration as FormatMillis does.
+func FormatDuration(d time.Duration) string { return FormatMillis(Milliseconds(d)) }
+
 // Within words whether a bound or a target was met.
 func Within(ok bool) string {
 	if ok {

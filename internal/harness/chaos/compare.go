@@ -84,7 +84,7 @@ func (r *Report) figures() (out []reportFigure) {
 	}
 	add("load, answered before the first fault", UnitRate, r.Load.Before, nil)
 	if a := r.Availability; a.Due > 0 {
-		add(fmt.Sprintf("answered within %v", promptMax), UnitPercent, percent(a.Prompt, a.Due), nil)
+		add("answered within "+harness.FormatDuration(promptMax), UnitPercent, percent(a.Prompt, a.Due), nil)
 		add("answered ever", UnitPercent, percent(a.Answered, a.Due), nil)
 	}
 	for _, l := range []struct {

@@ -53,7 +53,7 @@ func TestRunsAreCompared(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for name, want := range map[string]float64{
-		"answered within 100ms": 90, "answered ever": 99, "latency before faults, max": 3,
+		"answered within 100 ms": 90, "answered ever": 99, "latency before faults, max": 3,
 		"processor of a node": 15, "memory of a node, at most": 9, "sent by a node, per second": 200,
 	} {
 		if f := figure(name); *f.New != want || *f.Ratio != 1 {

@@ -36,8 +36,8 @@ func (r *Report) printRequests(w io.Writer) {
 	n := func(counter string) string { return withCommas(int(r.Counters[counter])) }
 	a := r.Availability
 	fmt.Fprintf(w, "\n  load             %.0f requests a second, %.0f answered before the first fault\n", r.Load.Target, r.Load.Before)
-	fmt.Fprintf(w, "  availability     %.2f %% of %s requests that were due had their answer within %v, %.2f %% ever; %s had no caller, since its process was gone\n",
-		percent(a.Prompt, a.Due), withCommas(a.Due), promptMax, percent(a.Answered, a.Due), withCommas(a.Missed))
+	fmt.Fprintf(w, "  availability     %.2f %% of %s requests that were due had their answer within %s, %.2f %% ever; %s had no caller, since its process was gone\n",
+		percent(a.Prompt, a.Due), withCommas(a.Due), harness.FormatDuration(promptMax), percent(a.Answered, a.Due), withCommas(a.Missed))
 	fmt.Fprintf(w, "  requests         %s sent: %s answered, %s given up, %s ended with their caller; %s not sent, since too many were in flight\n",
 		n("asked"), n("answered"), n("given_up"), n("caller_ended_first"), n("not_sent"))
 	if r.Counters["reliable_accepted"] > 0 {
