@@ -48,10 +48,10 @@ func TestDemoOnRealProcesses(t *testing.T) {
 	}
 }
 
-// With --open, the last process serves its dashboard until Ctrl-C; then the records are judged.
+// With --open, the last process serves its dashboard until Ctrl-C; then the records are judged. The test
+// is not parallel, for the same reason as TestDemoOnRealProcesses.
 func TestAnOpenDemoServesItsDashboard(t *testing.T) {
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "--open", "--nodes", "3", "--at-once", "--warm-up", "300ms", "--between", "400ms", "--counters", "16", "--shards", "16")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "--open", "--nodes", "3", "--at-once", "--warm-up", "300ms", "--between", "400ms", "--counters", "16", "--shards", "16", "--every", "50ms")
 	var out bytes.Buffer
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
