@@ -30,6 +30,7 @@ type shared struct {
 	facts      Facts
 	disks      *Disks
 	clocks     *Clocks
+	register   *register
 	leaseValid func() bool
 	view       *gossip.View
 	on         bool
@@ -111,6 +112,9 @@ func (d *Driver) step(ev replication.Event) {
 		t := &d.fx.Trace[i]
 		if m, rare := rareEvents[string(t.Kind)]; rare {
 			r.Hit(m)
+		}
+		if t.Kind == replication.TraceAhead && t.Key == keyRegister {
+			d.shared.register.noteRefused(p.Node.ID, r.Names.Name(t.Peer), r.Now())
 		}
 		p.Event(string(t.Kind), uint64(t.Peer), func() string { return r.Names.Name(t.Peer) + " " + t.Key + " " + t.Detail })
 	}

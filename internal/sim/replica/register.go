@@ -2,9 +2,12 @@ package replica
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/operation"
@@ -26,13 +29,43 @@ const (
 // register checks the clients' writes of the register.
 type register struct {
 	checker invariant.Durable
-	// begun and acked have, by word, the times at which its write began and was acknowledged.
+	// begun and acked have, by word, the times at which its write began and was acknowledged, voters
+	// those of the view in which it was.
 	begun, acked map[string]virtual.Instant
-	writes       int
+	voters       map[string][]gossip.NodeID
+	// refused has when a node first refused entries of a writer, by the writer's label: their stamps
+	// were ahead of its clock.
+	refused map[gossip.NodeID]map[string]virtual.Instant
+	writes  int
 }
 
 func newRegister() register {
-	return register{begun: map[string]virtual.Instant{}, acked: map[string]virtual.Instant{}}
+	return register{
+		begun: map[string]virtual.Instant{}, acked: map[string]virtual.Instant{}, voters: map[string][]gossip.NodeID{},
+		refused: map[gossip.NodeID]map[string]virtual.Instant{},
+	}
+}
+
+// noteRefused records that a node has refused what a writer has written, since its clock is more than
+// a minute behind the stamps.
+func (reg *register) noteRefused(by gossip.NodeID, writer string, at virtual.Instant) {
+	if reg.refused[by] == nil {
+		reg.refused[by] = map[string]virtual.Instant{}
+	}
+	if _, before := reg.refused[by][writer]; !before {
+		reg.refused[by][writer] = at
+	}
+}
+
+// mayLoseTo reports whether a write may lose to an earlier one: a voter of it had refused what the
+// earlier one's writer wrote, so it could not be made above that (GUARANTEES.md, stamps from the
+// future).
+func (reg *register) mayLoseTo(word, earlier string) bool {
+	writer, _, _ := strings.Cut(earlier, "/")
+	return slices.ContainsFunc(reg.voters[word], func(id gossip.NodeID) bool {
+		at, refused := reg.refused[id][writer]
+		return refused && at <= reg.acked[word]
+	})
 }
 
 // registerClient writes and reads the register by one replicator.
@@ -59,7 +92,7 @@ func (c *registerClient) writeValue(answer func(error)) {
 	d.Update(replication.Update{Ops: []operation.Op{op}, Level: replicator.Majority(0, 0), Deadline: d.Deadline()}, func(a replication.Reply) {
 		if a.Err == nil {
 			d.checkMajority()
-			reg.acked[word] = r.Now()
+			reg.acked[word], reg.voters[word] = r.Now(), voters(d.shared.view, d.role)
 			d.noteAcked(&reg.checker, word)
 		}
 		answer(a.Err)
@@ -81,7 +114,7 @@ func (c *registerClient) readValue() {
 		}
 		since, acked := reg.acked[got]
 		standsAbove := func(word string) bool {
-			return got != "" && (got == word || !acked || since >= reg.begun[word])
+			return got != "" && (got == word || !acked || since >= reg.begun[word] || reg.mayLoseTo(word, got))
 		}
 		d.judgeRead(&reg.checker, begun, standsAbove)
 		r.Hit(coverage.RegisterRead)

@@ -411,3 +411,28 @@ func TestARemovalReturnsWhatItChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestAWriteMayLoseToWhatItsVoterRefused checks when the register's checker lets a write lose to an
+// earlier one: only if a voter had refused the earlier one's writer before the write was acknowledged.
+func TestAWriteMayLoseToWhatItsVoterRefused(t *testing.T) {
+	reg := newRegister()
+	reg.acked["c/2"], reg.voters["c/2"] = 50, []gossip.NodeID{3}
+	reg.acked["c/1"], reg.voters["c/1"] = 10, []gossip.NodeID{3}
+	reg.noteRefused(3, "d", 20)
+	reg.noteRefused(3, "d", 60)
+	reg.noteRefused(4, "e", 20)
+	for _, c := range []struct {
+		word, earlier string
+		want          bool
+	}{
+		{"c/2", "d/7", true},
+		{"c/1", "d/7", false}, // refused later
+		{"c/2", "dd/7", false},
+		{"c/2", "e/7", false}, // refused by another node
+		{"x/1", "d/7", false},
+	} {
+		if got := reg.mayLoseTo(c.word, c.earlier); got != c.want {
+			t.Errorf("%s may lose to %s: %v", c.word, c.earlier, got)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (s *Storage) CheckLiveness(q map[int]bool) {
 // Start starts the replicators of a process.
 func (s *Storage) Start(p *process.Process, leaseValid func() bool) *Node {
 	cfg := &p.Run.Config
-	n := &Node{shared: shared{p: p, facts: s.facts, disks: &s.Disks, clocks: &s.Clocks, leaseValid: leaseValid, on: true}}
+	n := &Node{shared: shared{p: p, facts: s.facts, disks: &s.Disks, clocks: &s.Clocks, register: &s.register, leaseValid: leaseValid, on: true}}
 	n.stores = make([]*Driver, cfg.StoreCount())
 	for i := range n.stores {
 		if !cfg.HasRole(p.Slot, cfg.RoleOf(i)) {
