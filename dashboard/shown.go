@@ -161,7 +161,7 @@ type failover struct {
 	Phases []phase `json:"phases"`
 	Total  float64 `json:"total_ms"`
 	// Undetected is set if Total lacks the time until the loss was detected and agreed on, since
-	// nobody looked at that time.
+	// no page was open then.
 	Undetected bool `json:"undetected,omitempty"`
 }
 

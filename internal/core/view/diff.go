@@ -107,10 +107,10 @@ func difference(v, base *gossip.View) *change {
 	return d
 }
 
-// perMember is how many removed members or changed statuses take as many bytes as a member.
+// perMember is about how many removed members or changed statuses take as many bytes as a member.
 const perMember = 6
 
-// saves reports whether the difference takes at most half the bytes of the whole view v.
+// saves reports whether the difference takes at most about half the bytes of the whole view v.
 func (d *change) saves(v *gossip.View) bool {
 	return (len(d.gone)+len(d.other))/perMember+len(d.added) <= len(v.Members)/2
 }

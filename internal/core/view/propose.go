@@ -209,7 +209,7 @@ func (o *leadership) followView(before *gossip.View) {
 
 // viewSpacing is how long a view of packFrom or more members stands at least, for each of them. A
 // view costs its leader two messages to each member, so a tenth of a thousand nodes that crash would
-// cost a hundred thousand messages if each made a view; those that crash within the spacing go into
+// cost two hundred thousand messages if each made a view; those that crash within the spacing go into
 // one. The first change after a pause does not wait.
 const viewSpacing = 50 * time.Microsecond
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/peerage-go/peerage/internal/harness"
 )
@@ -102,11 +103,5 @@ func withCommas(n int) string { return humanize.Comma(int64(n)) }
 
 // countOf words how many things there are.
 func countOf(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	if strings.HasSuffix(thing, "s") {
-		thing += "e"
-	}
-	return withCommas(n) + " " + thing + "s"
+	return withCommas(n) + " " + english.PluralWord(n, thing, "")
 }
