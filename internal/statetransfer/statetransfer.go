@@ -44,7 +44,8 @@ type Config struct {
 	Ctx context.Context
 	// SendAck sends an acknowledgement and does not block.
 	SendAck func(to gossip.NodeID, frame []byte)
-	// StateHeld is called when all states of a shard have come from its former home.
+	// StateHeld is called when all states of a shard have come from its former home, when those
+	// of a shard that was stopped here are held here, and when the next home has them alone.
 	StateHeld func(typ string, e region.StateHeld)
 }
 
@@ -224,17 +225,20 @@ func (t *Type) noteResult(order region.StopShard, st activation.Stopped, res mov
 		t.all.cfg.Log.Warn("sharding: states did not reach the new home", "type", t.name,
 			"shard", st.Shard, "to", order.To, "states", n, "error", err)
 	}
-	t.noteHeld(order.Term, st, res.Held, res.Arrived, res.States)
+	at := gossip.NodeID(0)
+	if res.Arrived && !res.Held {
+		at = order.To
+	}
+	t.noteHeld(region.StateHeld{Shard: st.Shard, Token: st.Token, From: t.all.cfg.Self, Term: order.Term, At: at}, res.Held, res.States)
 }
 
-// noteHeld reports states that are held here, or counts them as lost.
-func (t *Type) noteHeld(term gossip.Epoch, st activation.Stopped, held, arrived bool, states map[string][]byte) {
-	switch {
-	case held:
-		t.all.cfg.StateHeld(t.name, region.StateHeld{Shard: st.Shard, Token: st.Token, From: t.all.cfg.Self, Term: term})
-	case !arrived:
-		t.logLoss(states, st.Shard, "they did not arrive, and there is no room for them here")
+// noteHeld reports states that are held here or at another node, or counts them as lost.
+func (t *Type) noteHeld(e region.StateHeld, held bool, states map[string][]byte) {
+	if !held && e.At == 0 {
+		t.logLoss(states, e.Shard, "they did not arrive, and there is no room for them here")
+		return
 	}
+	t.all.cfg.StateHeld(t.name, e)
 }
 
 // Hold holds the states of a shard that was stopped here in a term, and that starts here again,
@@ -246,7 +250,7 @@ func (t *Type) Hold(term gossip.Epoch, st activation.Stopped) {
 	t.all.mu.Lock()
 	held := t.all.core.Hold(t.allocation(st.Shard, st.Token), st.States, false)
 	t.all.mu.Unlock()
-	t.noteHeld(term, st, held, false, st.States)
+	t.noteHeld(region.StateHeld{Shard: st.Shard, Token: st.Token, From: t.all.cfg.Self, Term: term}, held, st.States)
 }
 
 // Held returns a copy of the states of an allocation that was stopped here, nil if there are

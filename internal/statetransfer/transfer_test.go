@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/mover"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/transport"
@@ -113,6 +115,30 @@ func TestStatesForARemovedNodeAreHeld(t *testing.T) {
 		old.Drop(region.DropState{Shard: 3, Token: older, From: 1, Home: 2})
 		if c.Lost.Load() != 1 || old.Held(3, older) != nil {
 			t.Errorf("%d lost, holds %v", c.Lost.Load(), old.Held(3, older))
+		}
+	})
+}
+
+// The former home of states that arrived reports them even if it has no room to keep them: they
+// wait at their new home only.
+func TestStatesWithoutRoomAreReportedAtTheirNewHome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t.Context())
+		p.nodes[1].core = mover.New(mover.Config{Self: 1, HeldBytesMax: 1})
+		var c Counters
+		old := p.nodes[1].Type("t", &c, func(gossip.NodeID) bool { return true })
+		st := activation.Stopped{Shard: 3, Token: older, States: map[string][]byte{"a": []byte("1")}}
+		old.Send(region.StopShard{To: 2, Term: 9, Within: time.Minute}, st)
+		want := []region.StateHeld{{Shard: 3, Token: older, From: 1, Term: 9}, {Shard: 3, Token: older, From: 1, Term: 9, At: 2}}
+		if !slices.Equal(p.held, want) || c.Out.Load() != 1 || c.Lost.Load() != 0 {
+			t.Errorf("held %+v, want %+v; %d arrived, %d lost", p.held, want, c.Out.Load(), c.Lost.Load())
+		}
+
+		p.held, p.lose = nil, 100
+		old = p.nodes[1].Type("t", &c, func(gossip.NodeID) bool { return false })
+		old.Send(region.StopShard{To: 2, Term: 9, Within: time.Minute}, st)
+		if len(p.held) != 0 || c.Lost.Load() != 1 {
+			t.Errorf("states that are nowhere: held %+v, %d lost", p.held, c.Lost.Load())
 		}
 	})
 }

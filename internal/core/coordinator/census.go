@@ -204,8 +204,12 @@ func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (high
 		cn.serveClaim(noted)
 	}
 	for _, h := range m.Held {
+		at := from
+		if h.Away {
+			at = h.To
+		}
 		if int(h.Shard) < len(cn.table.shards) {
-			cn.held = append(cn.held, heldAt{from, h})
+			cn.held = append(cn.held, heldAt{at, h})
 		}
 	}
 	return 0

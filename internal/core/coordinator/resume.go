@@ -8,7 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// heldAt is a state that, according to a node's report, waits at that node.
+// heldAt is a state that, according to a node's report, waits at node.
 type heldAt struct {
 	node gossip.NodeID
 	protocol.Held

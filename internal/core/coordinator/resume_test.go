@@ -60,6 +60,10 @@ func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
 		{"its former home has stopped", found{stored: at(2, tok(5), 0), held: held, stops: map[gossip.NodeID]protocol.Token{2: tok(5)}}, true},
 		{"another has stopped it since", found{stored: at(2, tok(5), 0), held: held, stops: map[gossip.NodeID]protocol.Token{1: tok(7)}}, false},
 		{"its own allocation, reported by no node", found{stored: at(3, tok(8), 2)}, true},
+		{"reported by its former home, which has no room for it", found{stored: at(2, tok(5), 0),
+			held: map[gossip.NodeID]protocol.Held{2: {Token: tok(5), From: 2, To: 3, Term: gossip.FirstEpoch(3), Away: true}}}, true},
+		{"reported by its former home, and allocated to another since", found{stored: at(1, tok(8), 2),
+			held: map[gossip.NodeID]protocol.Held{2: {Token: tok(5), From: 2, To: 3, Term: gossip.FirstEpoch(3), Away: true}}}, false},
 		{"its own allocation, and its home has stopped since", found{stored: at(3, tok(8), 2), stops: map[gossip.NodeID]protocol.Token{3: tok(8)}}, false},
 	} {
 		b := takeOver(t, c.f)

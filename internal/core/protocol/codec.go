@@ -215,6 +215,7 @@ func (h *Held) codeFields(c *wire.Coder) {
 	wire.U64(c, &h.From)
 	wire.U64(c, &h.To)
 	wire.Uvarint(c, &h.Term)
+	c.Bool(&h.Away)
 }
 
 func (s *ShardLoad) codeFields(c *wire.Coder) {

@@ -24,7 +24,7 @@ func samples() []Message {
 		&ShardsHosted{h, sts},
 		&BeginAck{h, sts},
 		&Stopped{h, sts},
-		&CensusReport{h, true, s, []Claim{{1, t1, ClaimHosted, 0}, {2, t2, ClaimStopping, 9}}, []Held{{3, t1, 8, 9, 7<<32 | 4}}},
+		&CensusReport{h, true, s, []Claim{{1, t1, ClaimHosted, 0}, {2, t2, ClaimStopping, 9}}, []Held{{3, t1, 8, 9, 7<<32 | 4, true}}},
 		&Drain{h},
 		&Refused{h},
 		&Seen{h},
@@ -130,7 +130,7 @@ func TestTheLargestMessageFitsAFrame(t *testing.T) {
 		report.Claims = append(report.Claims, Claim{i, Token{Term: 1 << 63, Seq: 1 << 40}, ClaimStopping, 1 << 63})
 	}
 	for i := range HeldMax + 5 {
-		report.Held = append(report.Held, Held{ShardID(ShardsMax - 1 - i), Token{Term: 1 << 63, Seq: 1 << 40}, 1 << 63, 1 << 63, 1 << 63})
+		report.Held = append(report.Held, Held{ShardID(ShardsMax - 1 - i), Token{Term: 1 << 63, Seq: 1 << 40}, 1 << 63, 1 << 63, 1 << 63, true})
 	}
 	if n := len(Append(nil, report)); n > 1<<20 {
 		t.Errorf("a census report of %d shards has %d bytes", ShardsMax, n)

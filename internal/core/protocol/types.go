@@ -108,7 +108,7 @@ type Claim struct {
 
 // Held is one line of a census report: the state of Shard, as it was at the end
 // of the allocation Token at From, waits at this node for the shard to be started
-// here.
+// here, or at To if Away is set.
 type Held struct {
 	Shard ShardID
 	Token Token
@@ -119,4 +119,7 @@ type Held struct {
 	// So every later allocation is of the generation of Term or of a later one, whatever the
 	// generation of Token. NewestTerm disregards Term: it may be above the reporter's view.
 	Term gossip.Epoch
+	// Away is set if the state waits at To and not at the reporter, which is From: it has sent
+	// the state and had no room to keep it.
+	Away bool
 }

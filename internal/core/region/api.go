@@ -93,6 +93,9 @@ type StateHeld struct {
 	Token protocol.Token
 	From  gossip.NodeID
 	Term  gossip.Epoch
+	// At is the node at which the state waits, if it does not wait here: this node is From,
+	// has sent the state, and had no room to keep it.
+	At gossip.NodeID
 }
 
 // MarkerAcked brings the owner's answer to Marker: the entities' queues hold all that this

@@ -81,7 +81,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case ShardStopped:
 		c.hosts.shardStopped(ev.Shards)
 	case StateHeld:
-		c.states.stateHeld(protocol.Held{Shard: ev.Shard, Token: ev.Token, From: ev.From, Term: ev.Term})
+		c.states.stateHeld(protocol.Held{Shard: ev.Shard, Token: ev.Token, From: ev.From, To: ev.At, Term: ev.Term, Away: ev.At != 0})
 	case MarkerAcked:
 		c.routes.markerAcked(ev)
 	case Drain:

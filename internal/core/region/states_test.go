@@ -57,6 +57,40 @@ func TestStatesEndWithTheNextAllocation(t *testing.T) {
 	}
 }
 
+// A state for which there is no room here, but only at its next home, is reported for as long as
+// a kept one, with the term of the stop, and there is nothing to drop.
+func TestAStateThatIsOnlyAtItsNextHomeIsReported(t *testing.T) {
+	ss, out := newStates()
+	away := state(5, 1)
+	away.To, away.Away = 7, true
+	ss.stateHeld(away)
+	ss.floors.term = 3
+	ss.noteSent(allocation(4), 7)
+	if got := ss.heldStates(); len(got) != 1 || got[0] != away {
+		t.Fatalf("after the stop of another allocation: holds %+v, want %+v", got, away)
+	}
+	ss.noteSent(allocation(5), 7)
+	away.Term = 3
+	if got := ss.heldStates(); len(got) != 1 || got[0] != away || len(ss.sent) != 0 {
+		t.Errorf("after its stop: holds %+v, sent %v, want %+v", got, ss.sent, away)
+	}
+	if ss.dropState(2, 7, allocation(5).Token); len(ss.heldStates()) != 1 {
+		t.Error("forgotten under the token of its own allocation")
+	}
+	if ss.dropState(2, 7, allocation(6).Token); len(ss.heldStates()) != 0 || len(out.Do) != 0 {
+		t.Errorf("under a later token: holds %+v, did %v", ss.heldStates(), out.Do)
+	}
+
+	ss.stateHeld(away)
+	ss.stateHeld(state(5, 7))
+	if len(ss.away) != 1 {
+		t.Error("forgotten because of a state that is no newer")
+	}
+	if ss.stateHeld(state(6, 7)); len(ss.away) != 0 {
+		t.Errorf("a newer state waits here, and %+v stays", ss.away)
+	}
+}
+
 // A node that does not hold the state has sent none.
 func TestOnlyHeldStatesAreSent(t *testing.T) {
 	ss, _ := newStates()

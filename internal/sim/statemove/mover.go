@@ -26,8 +26,8 @@ type Env interface {
 	Later(d time.Duration, do func())
 	// Present reports whether a node is in the view.
 	Present(gossip.NodeID) bool
-	// StatesHeld reports that the states of a shard wait here, StatesSent that a transfer has
-	// ended: the new home has all states, or never will.
+	// StatesHeld reports that the states of a shard wait here, or only at the new home.
+	// StatesSent reports that a transfer has ended: the new home has all states, or never will.
 	StatesHeld(region.StateHeld)
 	StatesSent(st protocol.ShardToken, arrived bool)
 }
@@ -109,8 +109,12 @@ func (m *Mover) advance(t *transfer) {
 	if res, ended := t.Result(); ended {
 		delete(m.transfers, t.Departure)
 		o := t.order
-		if res.Held {
-			m.env.StatesHeld(region.StateHeld{Shard: o.Shard, Token: o.Token, From: m.self, Term: o.Term})
+		held := region.StateHeld{Shard: o.Shard, Token: o.Token, From: m.self, Term: o.Term}
+		if res.Arrived && !res.Held {
+			held.At = o.To
+		}
+		if res.Held || res.Arrived {
+			m.env.StatesHeld(held)
 		}
 		m.env.StatesSent(protocol.ShardToken{Shard: o.Shard, Token: o.Token}, res.Arrived)
 		return
