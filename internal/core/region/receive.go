@@ -1,8 +1,6 @@
 package region
 
 import (
-	"slices"
-
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/assert"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -165,11 +163,7 @@ func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 		}
 		report.Claims = append(report.Claims, cl)
 	}
-	report.Held = c.states.heldStates()
-	if c.drain.last {
-		// This node starts no shard for them (hostTable.takes), and another may have the state, too.
-		report.Held = slices.DeleteFunc(report.Held, func(h protocol.Held) bool { return h.From != c.cfg.Self })
-	}
+	report.Held = c.states.heldStates(c.drain.last)
 	c.traceEvent(TraceCensus, from, protocol.Token{Term: m.Term}, "")
 	if c.drain.on && c.cfg.Hosts {
 		// Register before the census ends; otherwise the first message might be a HostShards.

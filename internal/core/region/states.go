@@ -101,12 +101,16 @@ func (ss *stateTable) noteSent(st protocol.ShardToken, to gossip.NodeID) {
 
 // heldStates lists the states that wait here, and those that wait elsewhere and were sent from
 // here, for the census. The list is bounded: a new coordinator does not learn of states beyond
-// the bound.
-func (ss *stateTable) heldStates() []protocol.Held {
+// the bound. If last is set, this node starts no shard any longer (hostTable.takes), so
+// it omits the states of other nodes, which may have them, too.
+func (ss *stateTable) heldStates(last bool) []protocol.Held {
 	out := slices.Collect(maps.Values(ss.away))
 	for s, h := range ss.kept { // order-free: sorted below
-		if h.From == ss.cfg.Self {
+		switch {
+		case h.From == ss.cfg.Self:
 			h.To = ss.sent[s]
+		case last:
+			continue
 		}
 		out = append(out, h)
 	}

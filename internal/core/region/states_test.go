@@ -30,7 +30,7 @@ func TestTheNewerStateStays(t *testing.T) {
 			ss.stateHeld(state(seq, 7))
 		}
 		want := []protocol.Held{state(9, 7)}
-		if got := ss.heldStates(); !slices.Equal(got, want) {
+		if got := ss.heldStates(false); !slices.Equal(got, want) {
 			t.Errorf("order %v: holds %v", order, got)
 		}
 		dropped := DropState{Shard: 2, Token: protocol.Token{Term: 1, Seq: 5}, From: 7}
@@ -45,7 +45,7 @@ func TestStatesEndWithTheNextAllocation(t *testing.T) {
 	ss, out := newStates()
 	ss.stateHeld(state(5, 1))
 	ss.noteSent(allocation(5), 7)
-	if got := ss.heldStates(); len(got) != 1 || got[0].To != 7 {
+	if got := ss.heldStates(false); len(got) != 1 || got[0].To != 7 {
 		t.Fatalf("holds %v, sent to 7", got)
 	}
 	if ss.dropState(2, 7, protocol.Token{Term: 1, Seq: 5}); len(out.Do) != 0 || len(ss.kept) != 1 {
@@ -66,19 +66,19 @@ func TestAStateThatIsOnlyAtItsNextHomeIsReported(t *testing.T) {
 	ss.stateHeld(away)
 	ss.floors.term = 3
 	ss.noteSent(allocation(4), 7)
-	if got := ss.heldStates(); len(got) != 1 || got[0] != away {
+	if got := ss.heldStates(false); len(got) != 1 || got[0] != away {
 		t.Fatalf("after the stop of another allocation: holds %+v, want %+v", got, away)
 	}
 	ss.noteSent(allocation(5), 7)
 	away.Term = 3
-	if got := ss.heldStates(); len(got) != 1 || got[0] != away || len(ss.sent) != 0 {
+	if got := ss.heldStates(false); len(got) != 1 || got[0] != away || len(ss.sent) != 0 {
 		t.Errorf("after its stop: holds %+v, sent %v, want %+v", got, ss.sent, away)
 	}
-	if ss.dropState(2, 7, allocation(5).Token); len(ss.heldStates()) != 1 {
+	if ss.dropState(2, 7, allocation(5).Token); len(ss.heldStates(false)) != 1 {
 		t.Error("forgotten under the token of its own allocation")
 	}
-	if ss.dropState(2, 7, allocation(6).Token); len(ss.heldStates()) != 0 || len(out.Do) != 0 {
-		t.Errorf("under a later token: holds %+v, did %v", ss.heldStates(), out.Do)
+	if ss.dropState(2, 7, allocation(6).Token); len(ss.heldStates(false)) != 0 || len(out.Do) != 0 {
+		t.Errorf("under a later token: holds %+v, did %v", ss.heldStates(false), out.Do)
 	}
 
 	ss.stateHeld(away)
@@ -112,7 +112,7 @@ func TestAStateKeepsItsNewestTerm(t *testing.T) {
 			s.Term = term
 			ss.stateHeld(s)
 		}
-		if got := ss.heldStates(); len(got) != 1 || got[0].Term != 4 {
+		if got := ss.heldStates(false); len(got) != 1 || got[0].Term != 4 {
 			t.Errorf("terms %v: holds %+v", order, got)
 		}
 		if len(out.Do) != 0 {
@@ -131,14 +131,14 @@ func TestTheTermOfAStop(t *testing.T) {
 		stopped uint64
 		want    gossip.Epoch
 	}{{4, 1}, {5, 9}} {
-		if ss.noteSent(allocation(c.stopped), 7); ss.heldStates()[0].Term != c.want {
-			t.Errorf("after the stop of %d: holds %+v, want term %v", c.stopped, ss.heldStates(), c.want)
+		if ss.noteSent(allocation(c.stopped), 7); ss.heldStates(false)[0].Term != c.want {
+			t.Errorf("after the stop of %d: holds %+v, want term %v", c.stopped, ss.heldStates(false), c.want)
 		}
 	}
 	received := state(6, 8)
 	ss.stateHeld(received)
-	if ss.noteSent(allocation(6), 7); ss.heldStates()[0].Term != received.Term {
-		t.Errorf("the state of another node: holds %+v", ss.heldStates())
+	if ss.noteSent(allocation(6), 7); ss.heldStates(false)[0].Term != received.Term {
+		t.Errorf("the state of another node: holds %+v", ss.heldStates(false))
 	}
 }
 
@@ -258,7 +258,7 @@ func TestStatesOfTheCensusAreBounded(t *testing.T) {
 	ss, out := newStates()
 	ss.stateHeld(state(5, 7))
 	ss.stateHeld(state(5, 8))
-	if got := ss.heldStates(); len(got) != 1 || got[0] != state(5, 8) || len(out.Do) != 1 {
+	if got := ss.heldStates(false); len(got) != 1 || got[0] != state(5, 8) || len(out.Do) != 1 {
 		t.Errorf("holds %+v, does %+v", got, out.Do)
 	}
 	if ss.dropState(3, 7, protocol.Token{Term: 1, Seq: 9}); len(out.Do) != 1 {
@@ -270,7 +270,13 @@ func TestStatesOfTheCensusAreBounded(t *testing.T) {
 		s.Shard = protocol.ShardID(i)
 		ss.stateHeld(s)
 	}
-	if got := ss.heldStates(); len(got) != protocol.HeldMax || got[len(got)-1].Shard != protocol.HeldMax-1 {
+	if got := ss.heldStates(false); len(got) != protocol.HeldMax || got[len(got)-1].Shard != protocol.HeldMax-1 {
 		t.Errorf("reports %d states, the last of shard %v", len(got), got[len(got)-1].Shard)
+	}
+	own := state(5, 1)
+	own.Shard = protocol.HeldMax + 1
+	ss.stateHeld(own)
+	if got := ss.heldStates(true); len(got) != 1 || got[0].Shard != own.Shard {
+		t.Errorf("a node that starts nothing reports %d states, and not its own behind those of others", len(got))
 	}
 }
