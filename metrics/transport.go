@@ -51,6 +51,11 @@ func connectionSeries() []series {
 				}
 			}
 		}, "class"),
+		gauge("transport_round_trip_seconds", "Longest round trip to a connected node, as the operating system measures it; it must stay below Ping. 0 if the system does not report it.", func(s *scrape, emit emitter) {
+			if c := s.transportCounters(); c != nil {
+				emit(c.LongestRoundTrip().Seconds())
+			}
+		}),
 		counter("transport_write_seconds_total", "Time that writers spent writing to sockets.", func(s *scrape, emit emitter) {
 			s.eachClass(func(class string, c *transport.ClassCounters) { emit(float64(c.WriteNanos.Load())/1e9, class) })
 		}, "class"),

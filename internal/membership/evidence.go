@@ -114,7 +114,9 @@ type peerLinks struct {
 	warned  bool
 	asking  bool
 	askNext clock.Instant
-	seal    sealing
+	// roundTrip is that of the control connection when it was established, 0 if unknown.
+	roundTrip time.Duration
+	seal      sealing
 	// askedAt is when it was challenged, 0 when no answer is awaited (counted in asked).
 	// unresponsive is set when an answer did not arrive.
 	askedAt      clock.Instant
@@ -176,7 +178,7 @@ func (e *evidence) onLink(now clock.Instant, ev transport.PeerEvent, a *actions)
 	case transport.Connected:
 		p.out[ev.Class], p.met, p.reached, p.unresponsive = true, true, true, false
 		if ev.Class == transport.Control {
-			p.disowns = false
+			p.disowns, p.roundTrip = false, ev.RoundTrip
 			e.restored(p)
 			e.wantBaseline(now, p)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/loglimit"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -76,6 +77,8 @@ type loop struct {
 	addrs []string
 	// warnedOf holds the peers about which a warning was logged.
 	warnedOf map[gossip.NodeID]bool
+	// farNodes folds the warnings of long round trips, by the name of the node.
+	farNodes loglimit.Folder
 }
 
 func newLoop(n *Node) *loop {
@@ -207,6 +210,7 @@ func (l *loop) onLink(now clock.Instant, ev transport.PeerEvent) {
 	case transport.Connected:
 		if ev.Class == transport.Control {
 			l.keys.requestIDs(ev.Peer.ID, a)
+			l.warnOfRoundTrip(ev)
 		}
 	case transport.Accepted:
 		a.learn = append(a.learn, ev.Peer)

@@ -2,11 +2,14 @@ package membership
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // durations collects durations of several nodes.
@@ -65,6 +68,32 @@ func TestTheLogNamesWhoComesAndGoes(t *testing.T) {
 		}
 		if took := removals.all; len(took) != 2 || min(took[0], took[1]) <= 0 || max(took[0], took[1]) > time.Second {
 			t.Errorf("removals took %v", took)
+		}
+	})
+}
+
+// A node that is further away than Ping is in the log of its peer once a minute, with both
+// durations, and its round trip is on the page of the membership.
+func TestLongRoundTripsAreLogged(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		log := &logBook{}
+		ms := c.formWith(2, Config{Logger: log.logger()})
+		near, far := ms[0], ms[1]
+		connected := func(roundTrip time.Duration) {
+			near.inbox.Put(linkIn{transport.PeerEvent{Peer: far.transport.Self(), Class: transport.Control, Type: transport.Connected, RoundTrip: roundTrip}})
+			synctest.Wait()
+		}
+		if connected(near.Config().Ping - 1); log.has("level=WARN") {
+			t.Errorf("a round trip below Ping warns:\n%s", log.out.String())
+		}
+		for range 3 {
+			connected(150 * time.Millisecond)
+		}
+		if !log.has("level=WARN", "subject="+far.Self().Name, "round_trip=150ms", "ping=100ms") || strings.Count(log.out.String(), "round_trip=") != 1 {
+			t.Errorf("three connections over a long way:\n%s", log.out.String())
+		}
+		if links := near.Status().Links; len(links) != 1 || links[0].RoundTrip != 150*time.Millisecond {
+			t.Errorf("links %+v", links)
 		}
 	})
 }

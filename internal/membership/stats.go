@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/discovery"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // EvidenceKind is the kind of a proof that a process has ended, best first.
@@ -182,6 +183,16 @@ func (l *loop) countAnomaly(t view.TraceEvent) (warn bool) {
 		return false
 	}
 	return l.warnOnce(t.Subject)
+}
+
+// warnOfRoundTrip warns of a node that is too far away for Ping: elections and first leases need
+// an answer within Ping.
+func (l *loop) warnOfRoundTrip(ev transport.PeerEvent) {
+	if ev.RoundTrip < l.n.cfg.Ping {
+		return
+	}
+	l.farNodes.Log(l.n.cfg.Logger, slog.LevelWarn, ev.Peer.Name, "a round trip to this node is longer than Ping, so elections and first leases may fail; raise Ping, Lease and RemoveAfter on all nodes",
+		"node", l.n.self.Name, "subject", ev.Peer.Name, "round_trip", ev.RoundTrip, "ping", l.n.cfg.Ping)
 }
 
 // warnOnce reports whether to warn of a peer: true once for each.

@@ -54,6 +54,8 @@ type LinkStatus struct {
 	Member bool
 	// Out and In name the classes that are connected.
 	Out, In []string
+	// RoundTrip is what the system measured when the control connection was established.
+	RoundTrip time.Duration `json:",omitempty"`
 	// Dead is the kind of the proof that its process has ended, "" without one.
 	Dead string `json:",omitempty"`
 	// DownFor is how long there has been no control connection to it.
@@ -157,7 +159,7 @@ func (l *loop) describeState(s *Status) {
 	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {
 		p := l.evidence.peers[id]
 		link := LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,
-			Out: classNames(p.out), In: classNames(p.in)}
+			Out: classNames(p.out), In: classNames(p.in), RoundTrip: p.roundTrip}
 		if p.proof != 0 {
 			link.Dead = p.proof.String()
 		}

@@ -21,6 +21,26 @@ func Unread(conn *net.TCPConn) (n int) {
 	return max(n, 0)
 }
 
+// RoundTrip returns the round-trip time of a connection as the kernel estimates it from its
+// acknowledgements, 0 if it is not known. Load of the processes at either end does not count in
+// it.
+func RoundTrip(conn *net.TCPConn) (d time.Duration) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { d, _ = roundTripOf(fd) }) // fails on a closed socket
+	return d
+}
+
+func roundTripOf(fd uintptr) (time.Duration, error) {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(info.Rtt) * time.Microsecond, nil
+}
+
 // A near peer is one whose round trip takes at most nearRTT. receiveBytes is enough to keep a
 // connection to it busy.
 const (
@@ -38,8 +58,7 @@ func BoundReceived(conn *net.TCPConn) {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) { // fails on a closed socket
-		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil && time.Duration(info.Rtt)*time.Microsecond <= nearRTT {
+		if rtt, err := roundTripOf(fd); err == nil && rtt <= nearRTT {
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBytes) // the kernel's bound remains
 		}
 	})

@@ -11,6 +11,9 @@ import (
 // Unread returns 0: this system does not report it.
 func Unread(*net.TCPConn) int { return 0 }
 
+// RoundTrip returns 0: this system does not report it.
+func RoundTrip(*net.TCPConn) time.Duration { return 0 }
+
 // BoundReceived does nothing: this system does not report round-trip times.
 func BoundReceived(*net.TCPConn) {}
 

@@ -47,6 +47,19 @@ func TestUnread(t *testing.T) {
 	}
 }
 
+// The kernel has measured a round trip once a connection is established.
+func TestRoundTrip(t *testing.T) {
+	from, to := pair(t, &net.Dialer{})
+	if RoundTrip(from) <= 0 {
+		t.Error("no round trip is known after the handshake")
+	}
+	_ = from.Close()
+	if d := RoundTrip(from); d != 0 {
+		t.Errorf("a closed socket has a round trip of %v", d)
+	}
+	_ = to.Close()
+}
+
 // A peer on the same host is near: what it sends waits in little memory here, and the rest with
 // the peer, which can still choose what comes first.
 func TestBoundReceived(t *testing.T) {

@@ -58,6 +58,7 @@ type Counters struct {
 	BeaconsAsked, BeaconsAnswered, BeaconsRefused atomic.Uint64
 
 	queue        func(Class) int
+	roundTrip    func() time.Duration
 	certificates func() CertificateStats
 }
 
@@ -68,6 +69,16 @@ func (c *Counters) Certificates() (s CertificateStats, ok bool) {
 		return CertificateStats{}, false
 	}
 	return c.certificates(), true
+}
+
+// LongestRoundTrip returns the longest round-trip time of the open control connections, as the
+// system estimates it now; 0 if there are none, or the system does not report it.
+// It iterates over the peers.
+func (c *Counters) LongestRoundTrip() time.Duration {
+	if c.roundTrip == nil {
+		return 0
+	}
+	return c.roundTrip()
 }
 
 // QueueBytes returns the bytes queued for all peers in a class, those being written

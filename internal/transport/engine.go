@@ -91,7 +91,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 		peers: &e.peers, inbounds: &e.inbounds, receiver: &e.receiver, streams: &e.streams,
 	}
 	e.acceptor.strangers.initStrangers(cfg.StrangersMax, cfg.StrangersPerSourceMax, &e.counters.Strangers)
-	e.counters.queue = e.peers.queueBytes
+	e.counters.queue, e.counters.roundTrip = e.peers.queueBytes, e.peers.longestRoundTrip
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/fence"
@@ -269,6 +270,14 @@ func unreadBytes(conn net.Conn) int {
 	}
 	if c := tcpUnder(conn); c != nil {
 		return socket.Unread(c)
+	}
+	return 0
+}
+
+// roundTrip returns the round-trip time of a connection, 0 if the system does not report it.
+func roundTrip(conn net.Conn) time.Duration {
+	if c := tcpUnder(conn); c != nil {
+		return socket.RoundTrip(c)
 	}
 	return 0
 }

@@ -248,7 +248,7 @@ func (l *link) serveConn(conn net.Conn) error {
 	counters := &l.shared.counters.Class[l.class]
 	counters.Connections.Add(1)
 	l.reached.Store(true)
-	l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: Connected})
+	l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: Connected, RoundTrip: roundTrip(conn)})
 	watched := make(chan struct{})
 	if !l.shared.life.spawn(func() { defer close(watched); l.watch(conn) }) {
 		close(watched)
@@ -261,6 +261,15 @@ func (l *link) serveConn(conn net.Conn) error {
 	defer l.mu.Unlock()
 	l.conn, l.direct.try = nil, nil
 	return l.broken
+}
+
+// roundTripNow returns the present round-trip time of the open connection, 0 if there is none or
+// the system does not report it.
+func (l *link) roundTripNow() time.Duration {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	return roundTrip(conn)
 }
 
 // errChatter: the accepting side sent data, which no node of this version does.

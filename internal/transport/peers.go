@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 )
@@ -114,6 +115,14 @@ func (t *peerTable) queueBytes(c Class) int {
 		n += p.links[c].queued()
 	}
 	return n
+}
+
+// longestRoundTrip returns the longest round trip to a peer with an open control connection.
+func (t *peerTable) longestRoundTrip() (d time.Duration) {
+	for _, p := range t.allLinks() {
+		d = max(d, p.links[Control].roundTripNow())
+	}
+	return d
 }
 
 func (t *peerTable) isForgotten(id gossip.NodeID) bool {

@@ -24,6 +24,42 @@ func receiveBuffer(t *testing.T, conn *net.TCPConn) (n int) {
 	return n
 }
 
+// A Connected event has the round trip that the kernel measured, whatever seals the connection, and
+// the longest one of the open connections is known.
+func TestConnectionsHaveRoundTrips(t *testing.T) {
+	for name, w := range map[string]*world{
+		"plain":          {T: t},
+		"mutual TLS":     {T: t, tls: newAuthority(t).mutual(t)},
+		"shared secrets": {T: t, secrets: [][]byte{make([]byte, secretBytesMin)}},
+	} {
+		a, b := w.pair()
+		if d := a.Counters().LongestRoundTrip(); d <= 0 {
+			t.Errorf("%s: the longest round trip is %v", name, d)
+		}
+		a.note(func() {
+			for _, ev := range a.events {
+				if (ev.Type == Connected) != (ev.RoundTrip > 0) {
+					t.Errorf("%s: %v of %v has a round trip of %v", name, ev.Type, ev.Class, ev.RoundTrip)
+				}
+			}
+		})
+		for _, n := range []*node{a, b} {
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if d := a.Counters().LongestRoundTrip(); d != 0 {
+			t.Errorf("%s: a closed transport has a round trip of %v", name, d)
+		}
+	}
+	inMemory(t, func(w *world) {
+		a, _ := w.pair()
+		if d := a.Counters().LongestRoundTrip(); d != 0 {
+			t.Errorf("in memory: a round trip of %v", d)
+		}
+	})
+}
+
 // A flood of small frames keeps the buffer that the kernel chooses. The first piece of a large frame
 // bounds it, for message connections only.
 func TestLargeFramesBoundWhatWaitsInTheSocket(t *testing.T) {

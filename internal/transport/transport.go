@@ -116,6 +116,9 @@ type PeerEvent struct {
 	Err error
 	// Former may be set on OtherNode.
 	Former gossip.NodeID
+	// RoundTrip is set on Connected: the round-trip time as the system measured it in the
+	// handshake, 0 if it does not.
+	RoundTrip time.Duration
 }
 
 // PeerEventType is the kind of a PeerEvent.
