@@ -10,7 +10,8 @@ import (
 	"github.com/peerage-go/peerage/internal/testsize"
 )
 
-// TestCutsOnRealProcesses checks that every promise is kept while networks are cut.
+// TestCutsOnRealProcesses checks that every promise is kept while networks are cut, and while
+// they are slow.
 func TestCutsOnRealProcesses(t *testing.T) {
 	testsize.OnlyFull(t)
 	t.Parallel()
@@ -22,13 +23,18 @@ func TestCutsOnRealProcesses(t *testing.T) {
 			t.Skipf("needs the program %s", tool)
 		}
 	}
-	var out, errs bytes.Buffer
-	if code := run([]string{"chaos", "--rounds", "6", "--seed", "5", "--faults", "cut,cut-pair,oneway,ring,late"}, &out, &errs); code != exitOK {
-		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
-	}
-	for _, want := range []string{"PASS     messages of each process", "PASS     every fault took effect"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, out.String())
+	for _, c := range []struct{ rounds, faults, round string }{
+		{"6", "cut,cut-pair,oneway,ring,late", "cut off "},
+		{"2", "delay", "delayed packets of "},
+	} {
+		var out, errs bytes.Buffer
+		if code := run([]string{"chaos", "--rounds", c.rounds, "--seed", "5", "--faults", c.faults}, &out, &errs); code != exitOK {
+			t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
+		}
+		for _, want := range []string{"PASS     messages of each process", "PASS     every fault took effect", c.round} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the report does not say %q:\n%s", want, out.String())
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ var presets = []struct {
 	{"n-1", "all processes but one are killed at the same instant", string(faults.KillRest)},
 	{"rolling", "all processes are replaced, one after the other", ""},
 	{"partition", "the network is cut in all ways (root)", "cut,cut-pair,oneway,ring,reject,late"},
-	{"flaky-network", "packets are lost, and pairs lose each other (root)", "loss,loss,cut-pair,oneway"},
+	{"flaky-network", "packets are lost or late, and pairs lose each other (root)", "loss,loss,delay,delay,cut-pair,oneway"},
 	{"pause", "processes are paused, also until they are removed", "stop,freeze"},
 	{"everything", "all kinds of faults (root)", faults.DefaultKinds + ",kill-rest,freeze," + faults.NetworkKinds + "," + faults.MachineKinds + "," + faults.ProcessorKinds},
 }

@@ -145,15 +145,15 @@ type FaultSpan struct {
 const (
 	movesMost = 2
 	// boundHealed is what kernels' retransmission and a new view take after a network has
-	// healed. In a ring no removal makes all members reach each other: a counter may be
-	// without an answer until then (GUARANTEES.md, G5).
+	// healed. In a ring no removal makes all members reach each other, and a member behind a
+	// delay may renew its lease: a counter may be without an answer until then (GUARANTEES.md, G5).
 	boundHealed = 1500 * time.Millisecond
 )
 
 // boundOf returns the advertised p99 of the time without an answer after a round.
 func boundOf(r *faults.Round) time.Duration {
 	switch {
-	case r.Kind == faults.Ring:
+	case r.Kind == faults.Ring, r.Kind == faults.Delay:
 		return max(harness.BoundFrozen, time.Duration(r.HeldMS)*time.Millisecond+boundHealed)
 	case r.Kind == faults.Stop, r.Kind == faults.Freeze, r.Kind == faults.Slow, r.Kind.BreaksNetwork():
 		return harness.BoundFrozen

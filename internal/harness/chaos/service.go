@@ -16,7 +16,7 @@ import (
 )
 
 // serviceKinds are the faults that need nothing of a service but that it runs.
-const serviceKinds = "kill,kill-many,kill-rest,stop,freeze,restart,restart-many,cut,cut-pair,reject,oneway,ring,late,loss,slow"
+const serviceKinds = "kill,kill-many,kill-rest,stop,freeze,restart,restart-many,cut,cut-pair,reject,oneway,ring,late,loss,delay,slow"
 
 // DefaultServiceKinds are the faults of a service for which none are named.
 const DefaultServiceKinds = "kill,stop,restart"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/namespace"
 )
 
 // mustPlay deals a fault that must take effect.
@@ -300,13 +301,14 @@ func TestVariantsTakeTurns(t *testing.T) {
 
 func ExampleRound_Detail() {
 	for _, r := range []Round{
-		{Other: "b", HeldMS: 1500}, {How: "from there only", HeldMS: 900}, {How: "full"}, {HeldMS: 400}, {DrainMS: 12}, {},
+		{Other: "b", HeldMS: 1500}, {How: "from there only", HeldMS: 900}, {How: "by 50 to 60 ms", HeldMS: 900, Delay: &namespace.Delayed{BeforeMS: 0.04, DuringMS: 112}}, {How: "full"}, {HeldMS: 400}, {DrainMS: 12}, {},
 	} {
 		fmt.Printf("a was hurt%s\n", r.Detail())
 	}
 	// Output:
 	// a was hurt from b for 1500 ms
 	// a was hurt (from there only) for 900 ms
+	// a was hurt (by 50 to 60 ms) for 900 ms, with round trips of 112 ms, 0.04 ms before
 	// a was hurt (full)
 	// a was hurt for 400 ms
 	// a was hurt, out after 12 ms

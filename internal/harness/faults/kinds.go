@@ -40,14 +40,17 @@ const (
 
 	// Loss: some packets are lost, between some places and the rest.
 	Loss Kind = "loss"
+	// Delay: packets between some places and the rest are held on their way, in both
+	// directions or in one. Every second time it is for about as long as a lease lasts.
+	Delay Kind = "delay"
 
-	NetworkKinds = "cut,cut-pair,reject,oneway,ring,late,loss"
+	NetworkKinds = "cut,cut-pair,reject,oneway,ring,late,loss,delay"
 )
 
 // BreaksNetwork reports whether a fault needs the wall.
 func (k Kind) BreaksNetwork() bool {
 	switch k {
-	case Cut, CutPair, Reject, OneWay, Ring, Late, Loss:
+	case Cut, CutPair, Reject, OneWay, Ring, Late, Loss, Delay:
 		return true
 	}
 	return false

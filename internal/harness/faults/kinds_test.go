@@ -81,6 +81,35 @@ func TestPathsBetweenPlaces(t *testing.T) {
 	}
 }
 
+// Delays are short and long in turn, in both directions or in one, and some are out of order. The
+// number of delayed ways of a round trip is that of the paths between two places.
+func TestDelaysVary(t *testing.T) {
+	in := newRandom(5)
+	seen := map[string]int{}
+	for range 400 {
+		some, others := in.minority()
+		bounds := delays[len(in.Rounds)%2]
+		d, paths, ways, how := in.drawDelay(some, others)
+		if d.Base < bounds[0] || d.Base >= bounds[1] || d.Jitter < 0 || d.Jitter > d.Base/4 {
+			t.Fatalf("turn %d: %+v, not between %v", len(in.Rounds), d, bounds)
+		}
+		if len(paths) != ways*len(some)*len(others) {
+			t.Fatalf("%d paths between %v and %v, and %d delayed ways", len(paths), some, others, ways)
+		}
+		if from := slices.Contains(some, paths[0].From); from != (ways == 2 || strings.HasSuffix(how, "from there only")) || d.Reorder != strings.Contains(how, "out of order") {
+			t.Fatalf("%q: %+v, %v", how, d, paths[0])
+		}
+		_, words, _ := strings.Cut(how, " ms, ")
+		seen[words]++
+		in.Rounds = append(in.Rounds, Round{Kind: Delay})
+	}
+	for _, words := range []string{"both ways", "out of order, both ways", "from there only", "towards there only"} {
+		if seen[words] < 50 || len(seen) != 4 {
+			t.Errorf("of 400 delays, %d are %s: %v", seen[words], words, seen)
+		}
+	}
+}
+
 func TestOffsetsInWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		90 * time.Second: "+1m30s", -3 * time.Hour: "-3h0m0s", 9 * 24 * time.Hour: "+9 days", -30 * year: "-30 years",
@@ -109,7 +138,9 @@ func TestFaultsHaveWords(t *testing.T) {
 		"killed d, c and a together":                  {Kind: KillRest, Places: []string{"d", "c", "a"}},
 		"cut off c from d for 1500 ms":                {Kind: CutPair, Places: []string{"c"}, Other: "d", HeldMS: 1500},
 		"lost packets of d and a (3 % lost) for 9 ms": {Kind: Loss, Places: []string{"d", "a"}, How: "3 % lost", HeldMS: 9},
-		"drained b, out after 17 ms":                  {Kind: Drain, Places: []string{"b"}, DrainMS: 17},
+		"delayed packets of d (by 70 to 80 ms, both ways) for 9 ms, with round trips of 150 ms, 0.04 ms before": {
+			Kind: Delay, Places: []string{"d"}, How: "by 70 to 80 ms, both ways", HeldMS: 9, Delay: &namespace.Delayed{BeforeMS: 0.04, DuringMS: 150}},
+		"drained b, out after 17 ms": {Kind: Drain, Places: []string{"b"}, DrainMS: 17},
 	} {
 		if got := r.Text(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -34,6 +34,7 @@ var plays = map[Kind]func(context.Context, *Injector, *Round) error{
 	OneWay:  func(ctx context.Context, in *Injector, r *Round) error { return in.playOneWay(ctx, r) },
 	Ring:    func(ctx context.Context, in *Injector, r *Round) error { return in.playRing(ctx, r) },
 	Loss:    func(ctx context.Context, in *Injector, r *Round) error { return in.playLoss(ctx, r) },
+	Delay:   func(ctx context.Context, in *Injector, r *Round) error { return in.playDelay(ctx, r) },
 	Slow:    func(ctx context.Context, in *Injector, r *Round) error { return in.slow(ctx, r) },
 	Late:    func(ctx context.Context, in *Injector, r *Round) error { return in.playLate(ctx, r) },
 	Clock:   func(ctx context.Context, in *Injector, r *Round) error { return in.playClock(ctx, r) },

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness"
 	"github.com/peerage-go/peerage/internal/harness/fleet"
+	"github.com/peerage-go/peerage/internal/harness/namespace"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -34,6 +36,8 @@ type Round struct {
 	// HeldMS is how long a process was held, or cut off, DrainMS how long its orderly end took.
 	HeldMS  float64 `json:"held_ms,omitempty"`
 	DrainMS float64 `json:"drain_ms,omitempty"`
+	// Delay is what was measured of a delay, nil for other faults.
+	Delay *namespace.Delayed `json:"delay,omitempty"`
 	// TookEffect is set if the intended effect of the fault was observed.
 	TookEffect bool `json:"took_effect"`
 }
@@ -47,6 +51,8 @@ func (r *Round) PlaceNames() string { return strings.Join(r.Places, ",") }
 // Detail words how a fault was dealt, for a line of progress.
 func (r *Round) Detail() string {
 	switch {
+	case r.Delay != nil:
+		return fmt.Sprintf(" (%s) for %.0f ms, with round trips of %s, %s before", r.How, r.HeldMS, harness.FormatMillis(r.Delay.DuringMS), harness.FormatMillis(r.Delay.BeforeMS))
 	case r.Other != "":
 		return fmt.Sprintf(" from %s for %.0f ms", r.Other, r.HeldMS)
 	case r.How != "":

@@ -22,6 +22,7 @@ var words = map[Kind]struct{ alone, done string }{
 	Ring:        {"connected in a ring only", "connected %s in a ring only"},
 	Late:        {"one cut off in one direction until it is removed", "cut off %s"},
 	Loss:        {"packets lost", "lost packets of %s"},
+	Delay:       {"packets delayed", "delayed packets of %s"},
 	Clock:       {"clocks set", "set the clocks of %s"},
 	Disk:        {"disks full", "filled the disks of %s"},
 	Slow:        {"one short of processor time", "slowed %s"},

@@ -18,7 +18,10 @@ import (
 // place has a loopback address and a group id. A rule matches the packets that sockets of
 // one group send to the address of another place, and what they answer on connections
 // from there, which the kernel's connection tracking has marked.
-type Wall struct{}
+type Wall struct {
+	// routed is set once delayed packets have a route.
+	routed bool
+}
 
 // wallTable marks connections by their places, and counts what it drops or rejects, so
 // that a breakage without effect is noticed.

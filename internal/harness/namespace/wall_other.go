@@ -28,6 +28,14 @@ func (*Wall) Unbreak(context.Context) error                      { return errNoW
 func (*Wall) Heal(context.Context) (int, error)                  { return 0, errNoWall }
 func (*Wall) Behind(*exec.Cmd, int)                              {}
 
+// Delaying needs TUN devices: see delay_linux.go.
+type Delaying struct{}
+
+// DelayPaths fails, so the other methods are never called: there is no Delaying.
+func (*Wall) DelayPaths(context.Context, Delay, []Path) (*Delaying, error) { return nil, errNoWall }
+func (*Delaying) RoundTrip(context.Context) error                          { return errNoWall }
+func (*Delaying) End(context.Context) (Delayed, error)                     { return Delayed{}, errNoWall }
+
 // PlaceHost is where all processes listen without a wall.
 func PlaceHost(int) string { return "127.0.0.1" }
 
