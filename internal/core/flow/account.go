@@ -11,13 +11,15 @@ type Account struct {
 	// seen is the highest number that came, or was reported lost.
 	seen, seenBytes       uint64
 	granted, grantedBytes uint64
-	parked, parkedBytes   uint64
+	// waiting is nil until the first request is parked: a home has an account for each shard and
+	// sender, and few ever park anything.
+	waiting *waitingRequests
+	// asked numbers the requests to shrink the window.
+	asked uint64
 	// messages and bytes are the window.
-	messages, bytes uint64
-	// slow is nil until the first entity is slow.
-	slow *slowEntities
-	// asked numbers the requests to shrink the window. seenIdle is seen at the last Idle.
-	asked, seenIdle uint64
+	messages, bytes uint32
+	// seenIdle is the low half of seen at the last Idle.
+	seenIdle uint32
 	// blocked is set when the sender has reported it, until a grant answers.
 	blocked bool
 	// slowed: a request was charged to the pool since the sender was last blocked.
@@ -27,6 +29,29 @@ type Account struct {
 	asking bool
 	// closed is set by Close: the window of a closed account no longer grows.
 	closed bool
+}
+
+// waitingRequests are those that wait for mailboxes.
+type waitingRequests struct {
+	// parked are charged to the window.
+	parked, parkedBytes uint64
+	slow                slowEntities
+}
+
+// needWaiting returns the waiting requests for writing.
+func (a *Account) needWaiting() *waitingRequests {
+	if a.waiting == nil {
+		a.waiting = &waitingRequests{}
+	}
+	return a.waiting
+}
+
+// slowEntities returns the slow entities, nil if there never were any.
+func (a *Account) slowEntities() *slowEntities {
+	if a.waiting == nil {
+		return nil
+	}
+	return &a.waiting.slow
 }
 
 // Budget bounds the bytes that many accounts share: of their windows beyond the first ones,
@@ -95,12 +120,13 @@ func NewAccount(number uint64) Account {
 // Run collects requests of one sender to one shard. The reader of a connection adds to it
 // without the lock that an Account needs. The zero Run is empty.
 type Run struct {
-	last, messages, bytes uint64
+	last, bytes uint64
 	// parked of the messages wait for a mailbox.
-	parked uint64
+	messages, parked uint32
 	// fewMessages and fewBytes are an eighth of the window. A smaller Run need not be accepted:
 	// the limit that its requests would raise is far away.
-	fewMessages, fewBytes uint32
+	fewBytes    uint32
+	fewMessages uint16
 	// added: Add has returned true.
 	added bool
 }
@@ -110,7 +136,7 @@ func (r *Run) Add(number uint64, bytes int) bool {
 	r.last = max(r.last, number)
 	r.messages++
 	r.bytes += cost(bytes)
-	if r.added || r.messages < uint64(r.fewMessages) && r.bytes < uint64(r.fewBytes) {
+	if r.added || r.messages < uint32(r.fewMessages) && r.bytes < uint64(r.fewBytes) {
 		return false
 	}
 	r.added = true
@@ -130,39 +156,53 @@ func (r *Run) Last() uint64 { return r.last }
 func (a *Account) Accept(r *Run) (small bool) {
 	a.seen = max(a.seen, r.last)
 	a.seenBytes += r.bytes
-	small = a.parked+r.parked == 0 && a.messages < MostMessages && (r.messages >= a.messages/2 || r.bytes >= a.bytes/2)
-	*r = Run{fewMessages: uint32(a.messages / 8), fewBytes: uint32(a.bytes / 8)}
+	parked, _ := a.Parked()
+	small = parked+uint64(r.parked) == 0 && a.messages < MostMessages && (r.messages >= a.messages/2 || r.bytes >= uint64(a.bytes)/2)
+	*r = Run{fewMessages: uint16(a.messages / 8), fewBytes: a.bytes / 8}
 	return small
 }
 
 // Parked returns the parked requests charged to the window, in messages and bytes.
-func (a *Account) Parked() (messages, bytes uint64) { return a.parked, a.parkedBytes }
+func (a *Account) Parked() (messages, bytes uint64) {
+	if a.waiting == nil {
+		return 0, 0
+	}
+	return a.waiting.parked, a.waiting.parkedBytes
+}
+
+// window returns the window.
+func (a *Account) window() (messages, bytes uint64) { return uint64(a.messages), uint64(a.bytes) }
 
 // limits returns the limits that can be granted now.
 func (a *Account) limits() Grant {
-	room, roomBytes := a.messages-min(a.parked, a.messages), a.bytes-min(a.parkedBytes, a.bytes)
+	room, roomBytes := a.window()
+	if a.waiting != nil {
+		room, roomBytes = room-min(a.waiting.parked, room), roomBytes-min(a.waiting.parkedBytes, roomBytes)
+	}
 	return Grant{max(a.granted, a.seen+room), max(a.grantedBytes, a.seenBytes+roomBytes), a.asked}
 }
 
 // Due reports whether a grant is worth a frame: it raises a limit by half a window, or a
 // notice waits. For a blocked sender, a quarter of its window suffices.
 func (a *Account) Due() bool {
-	if a.slow.noticesWait() {
+	if a.slowEntities().noticesWait() {
 		return true
 	}
 	g := a.limits()
+	messages, bytes := a.window()
 	if a.blocked {
-		return g.Limit >= a.seen+a.messages/4 && g.LimitBytes >= a.seenBytes+a.bytes/4
+		return g.Limit >= a.seen+messages/4 && g.LimitBytes >= a.seenBytes+bytes/4
 	}
-	return g.Limit-a.granted >= a.messages/2 || g.LimitBytes-a.grantedBytes >= a.bytes/2
+	return g.Limit-a.granted >= messages/2 || g.LimitBytes-a.grantedBytes >= bytes/2
 }
 
 // Urgent reports whether a grant that is due must be sent now. Any other waits for one that
 // is urgent, of any shard, and leaves in the same frame: its sender still has more than a
 // quarter of its window.
 func (a *Account) Urgent() bool {
-	return a.slow.noticesWait() || a.blocked ||
-		a.granted <= a.seen+a.messages/4 || a.grantedBytes <= a.seenBytes+a.bytes/4
+	messages, bytes := a.window()
+	return a.slowEntities().noticesWait() || a.blocked ||
+		a.granted <= a.seen+messages/4 || a.grantedBytes <= a.seenBytes+bytes/4
 }
 
 // Grant returns the grant to send, after the Notices, and records it as sent.
@@ -182,7 +222,7 @@ func (a *Account) Reconcile(r Report, b *Budget) {
 	if r.Asked > a.asked {
 		a.asked, a.asking = r.Asked, false // a former account of the sender asked
 	}
-	if a.parked == 0 && !a.slowed {
+	if parked, _ := a.Parked(); parked == 0 && !a.slowed {
 		a.Grow(b)
 	}
 	a.slowed = false
@@ -194,7 +234,7 @@ func (a *Account) Grow(b *Budget) {
 		return
 	}
 	a.messages = min(2*a.messages, MostMessages)
-	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Take(more) {
+	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Take(uint64(more)) {
 		a.bytes += more
 	}
 }
@@ -202,6 +242,6 @@ func (a *Account) Grow(b *Budget) {
 // Close returns the account's share of the budget. Requests may still be accounted for: the
 // reader of a connection may hold a block while the shell closes the account.
 func (a *Account) Close(b *Budget) {
-	b.Give(a.bytes - FirstBytes)
+	b.Give(uint64(a.bytes) - FirstBytes)
 	a.bytes, a.closed = FirstBytes, true
 }

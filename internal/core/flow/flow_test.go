@@ -151,14 +151,17 @@ func (p *pair) check() {
 			underBytes += cost(r.bytes)
 		}
 	}
-	if room := max(p.w.limit, p.w.sent) - p.w.sent; under+room+p.a.parked > p.a.messages {
-		p.t.Fatalf("%d under way, %d to come, %d parked: more than %d", under, room, p.a.parked, p.a.messages)
+	parked, parkedBytes := p.a.Parked()
+	messages, bytes := p.a.window()
+	limit, limitBytes := p.w.limits()
+	if room := max(limit, p.w.sent) - p.w.sent; under+room+parked > messages {
+		p.t.Fatalf("%d under way, %d to come, %d parked: more than %d", under, room, parked, messages)
 	}
-	if room := max(p.w.limitBytes, p.w.sentBytes) - p.w.sentBytes; underBytes+room+p.a.parkedBytes > p.a.bytes+cost(maxTestBytes) {
-		p.t.Fatalf("%d bytes under way, %d to come, %d parked: more than %d", underBytes, room, p.a.parkedBytes, p.a.bytes)
+	if room := max(limitBytes, p.w.sentBytes) - p.w.sentBytes; underBytes+room+parkedBytes > bytes+cost(maxTestBytes) {
+		p.t.Fatalf("%d bytes under way, %d to come, %d parked: more than %d", underBytes, room, parkedBytes, bytes)
 	}
-	if p.a.parkedBytes > p.a.bytes+cost(maxTestBytes) {
-		p.t.Fatalf("%d bytes parked, window is %d", p.a.parkedBytes, p.a.bytes)
+	if parkedBytes > bytes+cost(maxTestBytes) {
+		p.t.Fatalf("%d bytes parked, window is %d", parkedBytes, bytes)
 	}
 	if p.budget.Used > p.budget.Most {
 		p.t.Fatalf("budget overdrawn: %+v", p.budget)

@@ -17,8 +17,8 @@ package flow
 // to return its window's growth: no request has arrived since the last Idle, and
 // none waits. Messages grow whenever bytes do.
 func (a *Account) Idle() (number uint64, ask bool) {
-	idle := a.seen == a.seenIdle && !a.waits() && !a.blocked
-	a.seenIdle = a.seen
+	idle := uint32(a.seen) == a.seenIdle && !a.waits() && !a.blocked
+	a.seenIdle = uint32(a.seen)
 	if !idle || a.messages == FirstMessages {
 		return 0, false
 	}
@@ -30,7 +30,9 @@ func (a *Account) Idle() (number uint64, ask bool) {
 }
 
 // waits reports whether requests of the sender wait for a mailbox.
-func (a *Account) waits() bool { return a.parked > 0 || a.slow.areAny() }
+func (a *Account) waits() bool {
+	return a.waiting != nil && (a.waiting.parked > 0 || a.waiting.slow.areAny())
+}
 
 // Shrunk handles the answer, which arrives after all requests that the sender had sent, and
 // resets the window to a first one. It returns false if the answer no longer holds. Then the
@@ -42,7 +44,7 @@ func (a *Account) Shrunk(r Report, b *Budget) bool {
 	a.asking = false
 	a.seen, a.seenBytes = r.Sent, r.SentBytes
 	a.granted, a.grantedBytes = r.Limit, r.LimitBytes
-	b.Give(a.bytes - FirstBytes)
+	b.Give(uint64(a.bytes) - FirstBytes)
 	a.messages, a.bytes = FirstMessages, FirstBytes
 	return true
 }
@@ -54,7 +56,6 @@ func (w *Window) Shrink(number uint64) (Report, bool) {
 		return Report{}, false
 	}
 	w.asked = number
-	w.limit = min(w.limit, w.sent+FirstMessages)
-	w.limitBytes = min(w.limitBytes, w.sentBytes+FirstBytes)
+	w.room, w.roomBytes = min(w.room, FirstMessages), min(w.roomBytes, FirstBytes)
 	return w.Report(), true
 }

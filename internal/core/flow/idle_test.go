@@ -88,14 +88,14 @@ func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
 		t.Fatal("no grant follows the question")
 	}
 	p.exchange()
-	if p.check(); p.a.bytes == FirstBytes || p.w.limit != p.a.granted {
-		t.Errorf("the sender may go to %d, the home has granted %d, the window is %d bytes", p.w.limit, p.a.granted, p.a.bytes)
+	if p.check(); p.a.bytes == FirstBytes || p.w.Report().Limit != p.a.granted {
+		t.Errorf("the sender may go to %d, the home has granted %d, the window is %d bytes", p.w.Report().Limit, p.a.granted, p.a.bytes)
 	}
 	p = grown()
 	late := p.a.limits()
 	late.Asked--
 	p.raise() // lowers the limit
-	if p.w.Raise(late) || p.w.limit != p.w.sent+FirstMessages {
+	if p.w.Raise(late) || p.w.Report().Limit != p.w.sent+FirstMessages {
 		t.Errorf("a grant from before the question counts: %+v", p.w)
 	}
 	p.exchange()
@@ -143,7 +143,7 @@ func TestWindowsThatShrinkStayWithinTheBudget(t *testing.T) {
 			held := uint64(0)
 			for _, p := range pairs {
 				if p.check(); p.a != nil {
-					held += p.a.bytes - FirstBytes
+					held += uint64(p.a.bytes) - FirstBytes
 				}
 			}
 			if held != budget.Used || held > budget.Most {

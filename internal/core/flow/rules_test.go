@@ -2,8 +2,10 @@ package flow
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // firstWindow returns an account with a first window, of which the sender has used a part.
@@ -108,7 +110,8 @@ func TestAWindowIsSmallForHalfOfIt(t *testing.T) {
 func TestAGrantIsDueForHalfAWindow(t *testing.T) {
 	blocked := func(seen, parked, parkedBytes uint64) Account {
 		a := firstWindow(seen, FirstBytes)
-		a.granted, a.blocked, a.parked, a.parkedBytes = seen, true, parked, parkedBytes
+		a.granted, a.blocked = seen, true
+		a.waiting = &waitingRequests{parked: parked, parkedBytes: parkedBytes}
 		return a
 	}
 	const quarter, quarterBytes = FirstMessages / 4, FirstBytes / 4
@@ -180,7 +183,7 @@ func TestAReportReplacesWhatWasLost(t *testing.T) {
 func TestASlowEntityGrowsNoWindow(t *testing.T) {
 	a, pool, budget := NewAccount(1), Pool{Share: 1 << 20}, Budget{Most: MostBytes}
 	a.Park("a", Ordinary, 1, 1, &pool)
-	for i, want := range []uint64{FirstMessages, 2 * FirstMessages} {
+	for i, want := range []uint32{FirstMessages, 2 * FirstMessages} {
 		if a.Reconcile(Report{}, &budget); a.messages != want {
 			t.Errorf("report %d: the window has %d messages, want %d", i, a.messages, want)
 		}
@@ -290,18 +293,21 @@ func TestAGrantRaisesEitherLimit(t *testing.T) {
 // Each class has room above the limits of the former, in messages and in bytes.
 func TestEachClassHasRoomOfItsOwn(t *testing.T) {
 	for class := range classes {
-		for name, left := range map[string]Window{
-			"messages": {sent: FirstMessages + uint64(class)*Spare - 1},
-			"bytes":    {sentBytes: FirstBytes + uint64(class)*SpareBytes - 1},
+		room, roomBytes := FirstMessages+int(class)*Spare, FirstBytes+int(class)*SpareBytes
+		for _, c := range []struct {
+			messages, bytes int
+			may             bool
+		}{
+			{room - 1, 0, true}, {room, 0, false},
+			{1, roomBytes - 1 - overhead, true}, {1, roomBytes - overhead, false},
 		} {
-			w := left
-			w.limit, w.limitBytes = FirstMessages, FirstBytes
-			if !w.MayLeave(class) {
-				t.Errorf("class %d may not leave below its limit in %s", class, name)
+			var w Window
+			w.Open()
+			for range c.messages {
+				w.Left(c.bytes)
 			}
-			w.sent, w.sentBytes = left.sent+min(left.sent, 1), left.sentBytes+min(left.sentBytes, 1)
-			if w.MayLeave(class) {
-				t.Errorf("class %d may leave at its limit in %s", class, name)
+			if w.MayLeave(class) != c.may {
+				t.Errorf("class %d may leave %v after %d requests of %d bytes", class, !c.may, c.messages, c.bytes)
 			}
 		}
 		if got, ok := ParseClass(byte(class)); !ok || got != class {
@@ -372,14 +378,41 @@ func TestNoticesFollowTheGate(t *testing.T) {
 		if got := a.sendNotices(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: notices %v, want %v", c.name, got, c.want)
 		}
-		if a.slow.areAny() && a.GateOf("a") != a.slow.byID["a"].told {
+		if a.slowEntities().areAny() && a.GateOf("a") != a.slowEntities().byID["a"].told {
 			t.Errorf("%s: the gate is %d", c.name, a.GateOf("a"))
 		}
 	}
-	for a.slow.byID["a"].pooled > 0 {
+	for a.slowEntities().byID["a"].pooled > 0 {
 		a.Unpark("a", Ordinary, 1, true, &pool)
 	}
 	if got := a.sendNotices(); !slices.Equal(got, []string{"a0"}) || a.waits() || a.GateOf("a") != Open || pool.Used != 0 {
 		t.Errorf("in the end: notices %v, waits %v, gate %d, %d bytes in the pool", got, a.waits(), a.GateOf("a"), pool.Used)
+	}
+}
+
+// A grant that no home sends is cut to what a Window can store, and the sender reports what it
+// has stored. A request beyond both limits leaves them where they are.
+func TestAWindowStoresItsLimitsExactly(t *testing.T) {
+	var w Window
+	w.Open()
+	w.Left(0)
+	w.Raise(Grant{Limit: math.MaxUint64, LimitBytes: math.MaxUint64})
+	if want := (Report{Sent: 1, SentBytes: overhead, Limit: 1 + math.MaxInt32, LimitBytes: overhead + math.MaxInt32}); w.Report() != want {
+		t.Errorf("reports %+v, want %+v", w.Report(), want)
+	}
+	w = Window{}
+	w.Open()
+	for range FirstMessages + 2*Spare {
+		w.Left(MostBytes)
+	}
+	if r := w.Report(); r.Limit != FirstMessages || r.LimitBytes != FirstBytes || w.MayLeave(Control) {
+		t.Errorf("reports %+v", r)
+	}
+}
+
+// A home has an Account and a Run for each shard and sender, a sender a Window for each shard.
+func TestStatesOfAShardAreSmall(t *testing.T) {
+	if a, r, w := unsafe.Sizeof(Account{}), unsafe.Sizeof(Run{}), unsafe.Sizeof(Window{}); a > 64 || r > 32 || w > 32 {
+		t.Errorf("an Account has %d bytes, a Run %d, a Window %d", a, r, w)
 	}
 }

@@ -48,7 +48,7 @@ type slow struct {
 }
 
 // slowEntities are the entities for which requests are parked and charged to a pool. The nil
-// slowEntities has none: most accounts never have one.
+// slowEntities has none.
 type slowEntities struct {
 	byID map[string]*slow
 	// notices lists those about which the sender must be notified.
@@ -94,68 +94,72 @@ func (s *slow) addPooled(c Class, n int) {
 // entity. A request that is not pooled uses up the sender's window for the shard.
 func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Pool) (pooled, may bool) {
 	if pool != nil && pool.Take(cost(bytes)) {
-		if s := a.slowEntity(id); s != nil {
+		e := &a.needWaiting().slow
+		if s := e.needState(id); s != nil {
 			a.slowed = true
 			s.again = s.again || c < s.told && number > s.granted
 			s.addPooled(c, 1)
-			a.queueNotice(id, s)
+			e.queueNotice(id, s)
 			return true, true
 		}
 		pool.Give(cost(bytes))
 	}
-	if a.parked >= a.messages+allSpare || a.parkedBytes > a.bytes+allSpareBytes {
+	w := a.needWaiting()
+	messages, most := a.window()
+	if w.parked >= messages+allSpare || w.parkedBytes > most+allSpareBytes {
 		return false, false
 	}
-	a.parked++
-	a.parkedBytes += cost(bytes)
+	w.parked++
+	w.parkedBytes += cost(bytes)
 	return false, true
 }
 
 // Unpark notes that a parked request no longer waits.
 func (a *Account) Unpark(id string, c Class, bytes int, pooled bool, pool *Pool) {
 	if !pooled {
-		a.parked--
-		a.parkedBytes -= cost(bytes)
+		a.waiting.parked--
+		a.waiting.parkedBytes -= cost(bytes)
 		return
 	}
 	pool.Give(cost(bytes))
-	s := a.slow.byID[id]
+	s := a.waiting.slow.byID[id]
 	s.addPooled(c, -1)
-	a.queueNotice(id, s)
+	a.waiting.slow.queueNotice(id, s)
 }
 
-// slowEntity returns the state of id, nil if too many are slow.
-func (a *Account) slowEntity(id string) *slow {
-	if a.slow == nil {
-		a.slow = &slowEntities{byID: map[string]*slow{}}
+// needState returns the state of id, nil if too many are slow.
+func (e *slowEntities) needState(id string) *slow {
+	if e.byID == nil {
+		e.byID = map[string]*slow{}
 	}
-	s := a.slow.byID[id]
-	if s == nil && len(a.slow.byID) < SlowMost {
+	s := e.byID[id]
+	if s == nil && len(e.byID) < SlowMost {
 		s = &slow{}
-		a.slow.byID[id] = s
+		e.byID[id] = s
 	}
 	return s
 }
 
 // queueNotice queues a notice about id for the sender.
-func (a *Account) queueNotice(id string, s *slow) {
+func (e *slowEntities) queueNotice(id string, s *slow) {
 	if !s.listed && (s.again || s.told != s.gate()) {
 		s.listed = true
-		a.slow.notices = append(a.slow.notices, id)
+		e.notices = append(e.notices, id)
 	}
 }
 
 // Notices calls tell with each notice that the sender must receive before a Grant.
 func (a *Account) Notices(tell func(id string, gate Class)) {
-	if !a.slow.noticesWait() {
+	e := a.slowEntities()
+	if !e.noticesWait() {
 		return
 	}
-	for i, id := range a.slow.notices {
-		a.slow.notices[i] = ""
-		s := a.slow.byID[id]
+	for i, id := range e.notices {
+		e.notices[i] = ""
+		s := e.byID[id]
 		g := s.gate()
 		if g == Open {
-			delete(a.slow.byID, id)
+			delete(e.byID, id)
 		}
 		if g != s.told || s.again {
 			s.told, s.granted = g, a.granted
@@ -163,12 +167,12 @@ func (a *Account) Notices(tell func(id string, gate Class)) {
 		}
 		s.again, s.listed = false, false
 	}
-	a.slow.notices = a.slow.notices[:0]
+	e.notices = e.notices[:0]
 }
 
 // GateOf returns the gate of id: see Open.
 func (a *Account) GateOf(id string) Class {
-	if s := a.slow.stateOf(id); s != nil {
+	if s := a.slowEntities().stateOf(id); s != nil {
 		return s.gate()
 	}
 	return Open

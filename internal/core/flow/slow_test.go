@@ -283,7 +283,7 @@ func (c *town) check() {
 		}
 		for class, n := range here {
 			pooled += n
-			if c.breaks == 0 && c.a != nil && uint64(n) > c.a.messages+uint64(class)*Spare {
+			if c.breaks == 0 && c.a != nil && uint64(n) > uint64(c.a.messages)+uint64(class)*Spare {
 				c.t.Fatalf("%d of class %d parked for %s, the window is %d", n, class, id, c.a.messages)
 			}
 			if !slices.IsSorted(c.handled[id][class]) {

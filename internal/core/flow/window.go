@@ -1,5 +1,7 @@
 package flow
 
+import "math"
+
 // The limits of a new Window, with which an Account begins too.
 const (
 	FirstMessages = 64
@@ -47,9 +49,13 @@ const overhead = 128
 func cost(bytes int) uint64 { return uint64(bytes) + overhead }
 
 // Window is a sender's state for one shard. The zero Window lets no request leave: Open it.
+//
+// A node has one for each shard that it sends to, so its limits are stored as distances.
 type Window struct {
-	sent, sentBytes   uint64
-	limit, limitBytes uint64
+	sent, sentBytes uint64
+	// room and roomBytes are how far the limits are above sent and sentBytes, negative if
+	// requests of a higher Class, or a large one, have exceeded them.
+	room, roomBytes int32
 	// asked is the number of the home's last request to shrink that Shrink answered.
 	asked uint64
 }
@@ -64,7 +70,7 @@ type Report struct{ Sent, SentBytes, Limit, LimitBytes, Asked uint64 }
 
 // Open begins with a new home: the home grants a first window without being asked.
 func (w *Window) Open() {
-	w.limit, w.limitBytes, w.asked = w.sent+FirstMessages, w.sentBytes+FirstBytes, 0
+	w.room, w.roomBytes, w.asked = FirstMessages, FirstBytes, 0
 }
 
 // Sent returns the number of the last request that left.
@@ -74,13 +80,29 @@ func (w *Window) Sent() uint64 { return w.sent }
 // limit. So a request that is larger than the limit is sent, and the home holds at most
 // one such request for each sender and shard beyond its grant.
 func (w *Window) MayLeave(c Class) bool {
-	return w.sent < w.limit+uint64(c)*Spare && w.sentBytes < w.limitBytes+uint64(c)*SpareBytes
+	return w.room > -int32(c)*Spare && w.roomBytes > -int32(c)*SpareBytes
 }
 
 // Left notes a request that left. Its number is Sent, afterwards.
 func (w *Window) Left(bytes int) {
+	limit, limitBytes := w.limits()
 	w.sent++
 	w.sentBytes += cost(bytes)
+	w.room, w.roomBytes = roomTo(limit, w.sent), roomTo(limitBytes, w.sentBytes)
+}
+
+// limits returns the limits. Wrapping around cancels out for a negative room.
+func (w *Window) limits() (messages, bytes uint64) {
+	return w.sent + uint64(w.room), w.sentBytes + uint64(w.roomBytes)
+}
+
+// roomTo returns how far a limit is above what was sent, cut to an int32. No home grants more
+// than MostMessages and MostBytes above what it has received.
+func roomTo(limit, sent uint64) int32 {
+	if limit >= sent {
+		return int32(min(limit-sent, math.MaxInt32))
+	}
+	return -int32(min(sent-limit, math.MaxInt32))
 }
 
 // Raise applies a grant, and reports whether it raised a limit. A grant from before the
@@ -89,12 +111,14 @@ func (w *Window) Raise(g Grant) bool {
 	if g.Asked < w.asked {
 		return false
 	}
-	news := g.Limit > w.limit || g.LimitBytes > w.limitBytes
-	w.limit, w.limitBytes = max(w.limit, g.Limit), max(w.limitBytes, g.LimitBytes)
+	room, roomBytes := roomTo(g.Limit, w.sent), roomTo(g.LimitBytes, w.sentBytes)
+	news := room > w.room || roomBytes > w.roomBytes
+	w.room, w.roomBytes = max(w.room, room), max(w.roomBytes, roomBytes)
 	return news
 }
 
 // Report returns a blocked sender's report to the home.
 func (w *Window) Report() Report {
-	return Report{w.sent, w.sentBytes, w.limit, w.limitBytes, w.asked}
+	limit, limitBytes := w.limits()
+	return Report{w.sent, w.sentBytes, limit, limitBytes, w.asked}
 }
