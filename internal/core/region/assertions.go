@@ -22,8 +22,8 @@ func (hs *hostTable) assertStart(o protocol.HostOrder) {
 // assertBegun asserts that the route of a shard is closed, and that no marker is in flight,
 // when its Begin is confirmed.
 func (rs *routeTable) assertBegun(st protocol.ShardToken) {
-	if r := rs.list.entryOf(st.Shard); r.open || r.marker != 0 {
-		assert.Broken("S3", "%v confirms Begin of shard %d; its route is open: %v, its marker in flight to %v", rs.cfg.Self, st.Shard, r.open, r.marker)
+	if r := rs.list.entryOf(st.Shard); r.open || r.awaitedOwner() != 0 {
+		assert.Broken("S3", "%v confirms Begin of shard %d; its route is open: %v, its marker in flight to %v", rs.cfg.Self, st.Shard, r.open, r.awaitedOwner())
 	}
 }
 

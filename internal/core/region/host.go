@@ -27,7 +27,14 @@ type host struct {
 	// order is the stamp of the newest HostShards that was obeyed: a HandOff from
 	// before it was overtaken by it.
 	order protocol.Token
-	// to is where the state is sent. Invariant: zero unless stopping.
+	// stop is how the shard stops. Invariant: nil exactly unless the phase is stopping. Few of the
+	// shards that live here are.
+	stop *hostStop
+}
+
+// hostStop is the stop of a shard.
+type hostStop struct {
+	// to is where the state is sent.
 	to gossip.NodeID
 	// answers is the Seq of the order that the stop answers, zero if no coordinator
 	// of this term has ordered it.
@@ -36,10 +43,18 @@ type host struct {
 	// the view.
 	again turning
 	// stranded: it has stopped, to has left the view, and its state waits here
-	// for the coordinator to name another home. Invariant: only while stopping.
+	// for the coordinator to name another home.
 	stranded bool
-	// next is a start that waits for the stop. Invariant: only while stopping.
+	// next is a start that waits for the stop.
 	next *protocol.HostOrder
+}
+
+// stopOf returns the stop of a shard, the zero one if it does not stop.
+func (h *host) stopOf() hostStop {
+	if h.stop == nil {
+		return hostStop{}
+	}
+	return *h.stop
 }
 
 // turning is an order to send a state that waits here to another home.
@@ -120,8 +135,8 @@ func (hs *hostTable) follow(o protocol.HostOrder) {
 	if h.phase != stopping {
 		hs.stopShard(StopShard{Shard: o.Shard, Token: h.token}, 0)
 	}
-	if h.next == nil || h.next.Token.Less(o.Token) {
-		h.next = &o
+	if next := h.stop.next; next == nil || next.Token.Less(o.Token) {
+		h.stop.next = &o
 	}
 }
 
@@ -130,7 +145,7 @@ func (hs *hostTable) startShard(o protocol.HostOrder) {
 	if assert.Enabled {
 		hs.assertStart(o)
 	}
-	h.phase, h.token, h.next = starting, o.Token, nil
+	h.phase, h.token = starting, o.Token
 	hs.hosting++
 	hs.floors.started(o.Shard, o.Token)
 	hs.traceShard(TraceStart, o.Shard, o.From, o.Token, "")
@@ -201,9 +216,10 @@ func (hs *hostTable) handOffShard(from gossip.NodeID, m *protocol.HandOff, o pro
 
 // dropNext drops a pending start that is superseded before it began.
 func (hs *hostTable) dropNext(o protocol.HandOffOrder) {
-	if h := hs.list.entryOf(o.Shard); h.next != nil && !o.Token.Less(h.next.Token) {
+	stop := hs.list.entryOf(o.Shard).stop
+	if stop.next != nil && !o.Token.Less(stop.next.Token) {
 		hs.floors.raise(o.Shard, o.Token)
-		h.next = nil
+		stop.next = nil
 	}
 }
 

@@ -22,7 +22,7 @@ func (c *Core) Check() error {
 		if r.wanted {
 			wanted++
 		}
-		if r.marker != 0 {
+		if r.awaitedOwner() != 0 {
 			marked++
 		}
 		if c.hosts.list.copyOf(id).phase != none {
@@ -49,7 +49,7 @@ func (c *Core) checkRoute(id protocol.ShardID) error {
 		return fmt.Errorf("region: the route of shard %v leads out of the view", id)
 	case r.open && r.wanted:
 		return fmt.Errorf("region: the home of shard %v is wanted although its route is open", id)
-	case r.marker != 0 && r.open:
+	case r.awaitedOwner() != 0 && r.open:
 		return fmt.Errorf("region: a marker for shard %v is out although its route is open", id)
 	}
 	return nil
@@ -63,10 +63,8 @@ func (c *Core) checkHost(id protocol.ShardID) error {
 		return fmt.Errorf("region: shard %v in phase %d has token %v", id, h.phase, h.token)
 	case (h.phase == starting || h.phase == running) && !floor.Less(h.token):
 		return fmt.Errorf("region: shard %v runs under %v, at or below its floor %v", id, h.token, floor)
-	case h.next != nil && h.phase != stopping:
-		return fmt.Errorf("region: shard %v has a start waiting and is not stopping", id)
-	case h.stranded && h.phase != stopping:
-		return fmt.Errorf("region: shard %v is stranded and is not stopping", id)
+	case (h.stop != nil) != (h.phase == stopping):
+		return fmt.Errorf("region: shard %v in phase %d has the stop %v", id, h.phase, h.stop)
 	case floor.Less(c.floors.unconfirmed[id]):
 		return fmt.Errorf("region: Stopped of shard %v was promised above its floor", id)
 	}

@@ -3,6 +3,7 @@ package region
 import (
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -75,5 +76,12 @@ func TestHostListForgetsDroppedShards(t *testing.T) {
 	}
 	if h := list.entryOf(2); *h != (host{}) || made() != 2 {
 		t.Errorf("a dropped shard comes back as %+v", h)
+	}
+}
+
+// A node has a route for each shard of a page in use, and a host for each shard that lives there.
+func TestShardsAtRestAreSmall(t *testing.T) {
+	if r, h := unsafe.Sizeof(route{}), unsafe.Sizeof(host{}); r > 64 || h > 48 {
+		t.Errorf("a route has %d bytes, a host %d", r, h)
 	}
 }

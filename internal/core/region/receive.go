@@ -107,7 +107,9 @@ func (c *Core) raiseTerm(term gossip.Epoch) {
 	}
 	c.floors.term = term
 	for _, h := range c.hosts.list.usedShards() {
-		h.next, h.answers, h.again.seq = nil, 0, 0
+		if h.stop != nil {
+			h.stop.next, h.stop.answers, h.stop.again.seq = nil, 0, 0
+		}
 	}
 }
 
@@ -159,7 +161,7 @@ func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 		}
 		cl := protocol.Claim{Shard: id, Token: h.token, State: protocol.ClaimHosted}
 		if h.phase == stopping {
-			cl.State, cl.To = protocol.ClaimStopping, h.to
+			cl.State, cl.To = protocol.ClaimStopping, h.stop.to
 		}
 		report.Claims = append(report.Claims, cl)
 	}

@@ -17,14 +17,46 @@ type route struct {
 	// Invariant: while open, home stands in the view.
 	home  gossip.NodeID
 	token protocol.Token
-	// stamp is that of the newest Homes that was applied, move that of the newest
+	// stamp is that of the newest Homes that was applied, the stamp of move that of the newest
 	// Begin: the later of the two counts, in whatever order they come. Neither falls.
-	stamp, move protocol.Token
-	// marker is the owner whose answer to the marker of move is awaited, zero if none.
-	// Invariant: not while open.
-	marker gossip.NodeID
+	stamp protocol.Token
 	// asked is when the home was last asked for.
 	asked clock.Instant
+	// move is the newest that has begun, nil if none has: few shards ever move.
+	move *routeMove
+}
+
+// routeMove is a move of a shard, for a node that sends to it.
+type routeMove struct {
+	// stamp is that of the Begin.
+	stamp protocol.Token
+	// marker is the owner whose answer to the marker of the move is awaited, zero if none.
+	// Invariant: not while the route is open.
+	marker gossip.NodeID
+}
+
+// begun returns the stamp of the newest move, zero if none has begun.
+func (r *route) begun() protocol.Token {
+	if r.move == nil {
+		return protocol.Token{}
+	}
+	return r.move.stamp
+}
+
+// awaitedOwner returns the owner whose answer to a marker is awaited, zero if none.
+func (r *route) awaitedOwner() gossip.NodeID {
+	if r.move == nil {
+		return 0
+	}
+	return r.move.marker
+}
+
+// needMove returns the newest move for writing.
+func (r *route) needMove() *routeMove {
+	if r.move == nil {
+		r.move = &routeMove{}
+	}
+	return r.move
 }
 
 // routeTable has the shards as destinations of this node's messages.
@@ -59,28 +91,28 @@ func (rs *routeTable) beginMove(from gossip.NodeID, m *protocol.Begin) {
 			continue
 		}
 		r := rs.list.entryOf(st.Shard)
-		if st.Token.Less(r.stamp) || st.Token.Less(r.move) {
+		if st.Token.Less(r.stamp) || st.Token.Less(r.begun()) {
 			rs.traceShard(TraceStaleToken, st.Shard, from, st.Token, "Begin")
 			continue
 		}
-		again := st.Token == r.move
-		r.move = st.Token
+		again := st.Token == r.begun()
+		r.needMove().stamp = st.Token
 		rs.beginShard(from, st, again)
 	}
 }
 
 func (rs *routeTable) beginShard(from gossip.NodeID, st protocol.ShardToken, again bool) {
 	r := rs.list.entryOf(st.Shard)
-	marker := Marker{Owner: r.home, Token: r.move}
+	marker := Marker{Owner: r.home, Token: r.begun()}
 	switch {
 	case r.open:
 		rs.arm()
-		r.marker = r.home
+		r.move.marker = r.home
 		rs.marked++
 		rs.closeRoute(st.Shard, &marker)
-	case r.marker != 0 && again:
+	case r.awaitedOwner() != 0 && again:
 		// The resend timer repeats the marker.
-	case r.marker != 0:
+	case r.awaitedOwner() != 0:
 		rs.do(SendMarker{Shard: st.Shard, Marker: marker})
 	default:
 		rs.confirmBegin(from, st)
@@ -100,7 +132,7 @@ func (rs *routeTable) markerAcked(ev MarkerAcked) {
 		if !rs.list.hasShard(st.Shard) {
 			continue
 		}
-		if r := rs.list.entryOf(st.Shard); r.marker == ev.From && r.marker != 0 && r.move == st.Token {
+		if r := rs.list.entryOf(st.Shard); r.awaitedOwner() == ev.From && ev.From != 0 && r.begun() == st.Token {
 			rs.unmark(r)
 			rs.confirmBegin(rs.link.node, st)
 		}
@@ -112,8 +144,8 @@ func (rs *routeTable) resendMarkers() {
 		return
 	}
 	for id, r := range rs.list.usedShards() {
-		if r.marker != 0 {
-			rs.do(SendMarker{Shard: id, Marker: Marker{Owner: r.marker, Token: r.move}})
+		if owner := r.awaitedOwner(); owner != 0 {
+			rs.do(SendMarker{Shard: id, Marker: Marker{Owner: owner, Token: r.begun()}})
 		}
 	}
 }
@@ -128,7 +160,7 @@ func (rs *routeTable) applyHomes(m *protocol.Homes, runs func(protocol.ShardID, 
 		}
 		r := rs.list.entryOf(h.Shard)
 		switch {
-		case m.Stamp().Less(r.stamp) || !r.move.Less(m.Stamp()), m.Stamp() == r.stamp && h.Token.Less(r.token):
+		case m.Stamp().Less(r.stamp) || !r.begun().Less(m.Stamp()), m.Stamp() == r.stamp && h.Token.Less(r.token):
 			rs.traceShard(TraceStaleToken, h.Shard, h.Node, h.Token, "Homes")
 		case rs.view.Member(h.Node) == nil:
 		case h.Node == rs.cfg.Self && !runs(h.Shard, h.Token):
@@ -144,7 +176,7 @@ func (rs *routeTable) applyHomes(m *protocol.Homes, runs func(protocol.ShardID, 
 // published. order is the stamp of the newest order to host it.
 func (rs *routeTable) openOwn(s protocol.ShardID, token, order protocol.Token) {
 	r := rs.list.entryOf(s)
-	if r.move.Less(order) && rs.view.Member(rs.cfg.Self) != nil {
+	if r.begun().Less(order) && rs.view.Member(rs.cfg.Self) != nil {
 		r.stamp = r.stamp.Max(order)
 		rs.openRoute(protocol.Home{Shard: s, Node: rs.cfg.Self, Token: token})
 	}
@@ -173,7 +205,7 @@ func (rs *routeTable) openRoute(h protocol.Home) {
 func (rs *routeTable) closeRoute(s protocol.ShardID, m *Marker) {
 	r := rs.list.entryOf(s)
 	r.open = false
-	rs.traceShard(TraceClosed, s, r.home, r.move, "")
+	rs.traceShard(TraceClosed, s, r.home, r.begun(), "")
 	rs.do(CloseRoute{Shard: s, Marker: m})
 }
 
@@ -193,8 +225,8 @@ func (rs *routeTable) unwant(r *route) {
 }
 
 func (rs *routeTable) unmark(r *route) {
-	if r.marker != 0 {
-		r.marker = 0
+	if r.awaitedOwner() != 0 {
+		r.move.marker = 0
 		rs.marked--
 	}
 }
@@ -263,9 +295,9 @@ func (rs *routeTable) dropGone() {
 			// From now on the request is for another home, so it need not wait its turn.
 			r.asked = 0
 		}
-		if r.marker != 0 && rs.view.Member(r.marker) == nil {
+		if owner := r.awaitedOwner(); owner != 0 && rs.view.Member(owner) == nil {
 			rs.unmark(r)
-			rs.confirmBegin(rs.link.node, protocol.ShardToken{Shard: id, Token: r.move})
+			rs.confirmBegin(rs.link.node, protocol.ShardToken{Shard: id, Token: r.begun()})
 		}
 	}
 }

@@ -418,19 +418,19 @@ func TestAnswersAreBounded(t *testing.T) {
 // Check is the judge of the simulator: it finds each broken invariant.
 func TestCheckFindsBrokenInvariants(t *testing.T) {
 	for name, damage := range map[string]func(*Core){
-		"wanted":                 func(c *Core) { c.routes.wanted++ },
-		"marked":                 func(c *Core) { c.routes.marked++ },
-		"hosting":                func(c *Core) { c.hosts.hosting++ },
-		"running":                func(c *Core) { delete(c.floors.running, 1) },
-		"a route out":            func(c *Core) { c.routes.list.entryOf(3).open = true },
-		"an open route wanted":   func(c *Core) { c.routes.list.entryOf(1).wanted = true },
-		"an open route marked":   func(c *Core) { c.routes.list.entryOf(1).marker = other },
-		"a token without a home": func(c *Core) { c.hosts.list.entryOf(3).token = protocol.Token{Seq: 1} },
-		"running at its floor":   func(c *Core) { c.floors.raise(1, c.hosts.list.entryOf(1).token) },
-		"starting at its floor":  func(c *Core) { c.floors.raise(2, c.hosts.list.entryOf(2).token) },
-		"a start that waits":     func(c *Core) { c.hosts.list.entryOf(1).next = &protocol.HostOrder{} },
-		"stranded":               func(c *Core) { c.hosts.list.entryOf(1).stranded = true },
-		"above its floor":        func(c *Core) { c.floors.unconfirmed = map[protocol.ShardID]protocol.Token{5: {Seq: 1}} },
+		"wanted":                    func(c *Core) { c.routes.wanted++ },
+		"marked":                    func(c *Core) { c.routes.marked++ },
+		"hosting":                   func(c *Core) { c.hosts.hosting++ },
+		"running":                   func(c *Core) { delete(c.floors.running, 1) },
+		"a route out":               func(c *Core) { c.routes.list.entryOf(3).open = true },
+		"an open route wanted":      func(c *Core) { c.routes.list.entryOf(1).wanted = true },
+		"an open route marked":      func(c *Core) { c.routes.list.entryOf(1).needMove().marker = other },
+		"a token without a home":    func(c *Core) { c.hosts.list.entryOf(3).token = protocol.Token{Seq: 1} },
+		"running at its floor":      func(c *Core) { c.floors.raise(1, c.hosts.list.entryOf(1).token) },
+		"starting at its floor":     func(c *Core) { c.floors.raise(2, c.hosts.list.entryOf(2).token) },
+		"a stop of one that runs":   func(c *Core) { c.hosts.list.entryOf(1).stop = &hostStop{} },
+		"no stop of one that stops": func(c *Core) { c.hosts.list.entryOf(2).phase = stopping },
+		"above its floor":           func(c *Core) { c.floors.unconfirmed = map[protocol.ShardID]protocol.Token{5: {Seq: 1}} },
 	} {
 		b := newBench(t, &Floors{})
 		b.run(1)

@@ -6,7 +6,7 @@ import "github.com/peerage-go/peerage/internal/core/protocol"
 func (hs *hostTable) stopShard(s StopShard, order uint64) {
 	h := hs.list.entryOf(s.Shard)
 	s.Term = hs.floors.term
-	h.phase, h.to, h.answers, h.again, h.stranded = stopping, s.To, order, turning{}, false
+	h.phase, h.stop = stopping, &hostStop{to: s.To, answers: order, next: h.stopOf().next}
 	hs.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
 	hs.do(s)
 }
@@ -22,9 +22,9 @@ func (hs *hostTable) shardStopped(shards []protocol.ShardToken) {
 		if h.phase == none || h.token != st.Token {
 			continue
 		}
-		if k := hs.states.kept[st.Shard]; k.Token == h.token && h.to != 0 && hs.view.Member(h.to) == nil {
-			if h.stranded = true; h.again.to != 0 {
-				hs.redirectState(st.Shard, h.again)
+		if k, to := hs.states.kept[st.Shard], h.stopOf().to; k.Token == h.token && to != 0 && hs.view.Member(to) == nil {
+			if h.stop.stranded = true; h.stop.again.to != 0 {
+				hs.redirectState(st.Shard, h.stop.again)
 			}
 			continue
 		}
@@ -36,13 +36,13 @@ func (hs *hostTable) shardStopped(shards []protocol.ShardToken) {
 // coordinator that has since named another home can tell which of its orders was obeyed.
 func (hs *hostTable) finishStop(s protocol.ShardID) {
 	h := hs.list.entryOf(s)
-	next := h.next
-	order := protocol.Head{Seq: h.answers}
-	hs.states.noteSent(protocol.ShardToken{Shard: s, Token: h.token}, h.to)
+	stop := h.stopOf()
+	order := protocol.Head{Seq: stop.answers}
+	hs.states.noteSent(protocol.ShardToken{Shard: s, Token: h.token}, stop.to)
 	hs.traceShard(TraceStopped, s, hs.cfg.Self, h.token, "")
 	hs.recordStopped(s)
 	hs.outbox.stopped.addAnswer(hs.link.node, &order, protocol.ShardToken{Shard: s, Token: hs.floors.Token(s)})
-	hs.startNext(next)
+	hs.startNext(stop.next)
 }
 
 // goOn handles an order for a stopping shard: a repetition, or an order to send the
@@ -51,13 +51,13 @@ func (hs *hostTable) finishStop(s protocol.ShardID) {
 // and a stranded or stopped shard answers it immediately (turn, promise). Until
 // then a member may join that can take the state, and the next order names it.
 func (hs *hostTable) goOn(s protocol.ShardID, order turning) {
-	switch h := hs.list.entryOf(s); {
-	case h.stranded:
+	switch stop := hs.list.entryOf(s).stop; {
+	case stop.stranded:
 		hs.redirectState(s, order)
-	case h.to == order.to:
-		h.answers = order.seq
-	case order.to != 0 && hs.view.Member(h.to) == nil:
-		h.again = order
+	case stop.to == order.to:
+		stop.answers = order.seq
+	case order.to != 0 && hs.view.Member(stop.to) == nil:
+		stop.again = order
 	}
 }
 
@@ -68,7 +68,7 @@ func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
 	h := hs.list.entryOf(s)
 	switch {
 	case order.to == 0:
-		h.answers = order.seq
+		h.stop.answers = order.seq
 		hs.finishStop(s)
 	case hs.view.Member(order.to) != nil:
 		hs.stopShard(StopShard{Shard: s, Token: h.token, To: order.to, Within: order.within}, order.seq)
@@ -77,7 +77,7 @@ func (hs *hostTable) redirectState(s protocol.ShardID, order turning) {
 
 // giveUp ends the stop of a stranded shard that gets no other home.
 func (hs *hostTable) giveUp(s protocol.ShardID) {
-	if hs.list.copyOf(s).stranded {
+	if h := hs.list.copyOf(s); h.stopOf().stranded {
 		hs.finishStop(s)
 	}
 }
