@@ -89,7 +89,7 @@ type placement struct {
 // placeShard gives a home to a shard if it is free and wants one.
 func (p *placement) placeShard(id protocol.ShardID) {
 	s := &p.shards[id]
-	if s.phase != free || !s.known && len(s.waiters) == 0 || p.full && s.from == 0 || p.delaysStart(s) {
+	if s.phase != free || !s.known && len(s.waitOf().waiters) == 0 || p.full && s.waitOf().from == 0 || p.delaysStart(s) {
 		return
 	}
 	if p.st == nil {
@@ -129,16 +129,17 @@ func (t *table) homeFor(st *strategy.State, id protocol.ShardID) gossip.NodeID {
 // must lose its shards by now: its state can only be moved on with a shard that
 // lives. If the new home has left or is silent, the former one has kept the state.
 func (t *table) bearer(st *strategy.State, s *shard) gossip.NodeID {
-	if r := st.Region(s.prefer); r != nil && !r.Silent && (!r.Leaving || s.from != 0) {
-		return s.prefer
+	w := s.waitOf()
+	if r := st.Region(w.prefer); r != nil && !r.Silent && (!r.Leaving || w.from != 0) {
+		return w.prefer
 	}
-	if r := st.Region(s.from); r != nil && r.Eligible() {
-		return s.from
+	if r := st.Region(w.from); r != nil && r.Eligible() {
+		return w.from
 	}
-	if r := st.Region(s.prefer); r != nil && s.from != 0 {
+	if r := st.Region(w.prefer); r != nil && w.from != 0 {
 		// The former home takes no shards. Wait until the new home responds again or leaves
 		// the view.
-		return s.prefer
+		return w.prefer
 	}
 	return 0
 }
@@ -149,7 +150,10 @@ func (t *table) allocateShard(st *strategy.State, id protocol.ShardID, home goss
 	r := st.Region(home)
 	r.Shards = append(r.Shards, id)
 	old := s.token
-	s.home, s.token, s.prefer = home, t.nextToken(), 0
+	s.home, s.token = home, t.nextToken()
+	if s.wait != nil {
+		s.wait.prefer = 0
+	}
 	if assert.Enabled {
 		s.assertAbove(id, old)
 	}
@@ -186,7 +190,7 @@ func (t *table) shardsHosted(from gossip.NodeID, m *protocol.ShardsHosted) {
 		case s.phase == starting:
 			t.traceShard(TraceHosted, st.Shard, from, s.token, "")
 			t.publishHome(st.Shard)
-		case s.phase == asking && m.Term == t.term && m.Seq >= s.asked:
+		case s.phase == asking && m.Term == t.term && m.Seq >= s.move.asked:
 			t.traceShard(TraceStillServed, st.Shard, from, s.token, "")
 			t.publishHome(st.Shard)
 		}
@@ -197,13 +201,11 @@ func (t *table) shardsHosted(from gossip.NodeID, m *protocol.ShardsHosted) {
 func (t *table) publishHome(id protocol.ShardID) {
 	s := &t.shards[id]
 	t.setPhase(s, hosted)
-	s.moveFrom(0, protocol.Token{})
-	s.failed, s.retryAt = 0, 0
 	if s.known {
 		t.publish(id)
 	}
 	t.answerWaiters(id)
-	s.known = true
+	s.wait, s.known = nil, true
 }
 
 func (t *table) publish(id protocol.ShardID) {
@@ -218,18 +220,21 @@ func (t *table) publishServed() {
 		t.tellServed(n)
 	}
 	for i := range t.shards {
-		if s := &t.shards[i]; s.served() {
-			s.waiters = nil
+		if s := &t.shards[i]; s.served() && s.wait != nil {
+			s.wait.waiters = nil
 		}
 	}
 }
 
 func (t *table) answerWaiters(id protocol.ShardID) {
-	s := &t.shards[id]
-	for _, n := range s.waiters {
+	w := t.shards[id].wait
+	if w == nil {
+		return
+	}
+	for _, n := range w.waiters {
 		t.outbox.homes.addItem(n, id)
 	}
-	s.waiters = nil
+	w.waiters = nil
 }
 
 // releaseHome frees a shard. All writes and orders under its token are void.

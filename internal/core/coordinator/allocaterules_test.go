@@ -43,7 +43,7 @@ func TestWhereTheStateOfAShardWaits(t *testing.T) {
 			}
 			return node
 		}
-		s.from, s.prefer = add(1, c.from), add(2, c.prefer)
+		s.wait = &shardWait{from: add(1, c.from), prefer: add(2, c.prefer)}
 		if got := (&table{}).bearer(st, s); got != c.want {
 			t.Errorf("new home %q, former home %q: %d, want %d", c.prefer, c.from, got, c.want)
 		}
@@ -165,8 +165,8 @@ func TestAStateThatWasTakenWaitsNowhere(t *testing.T) {
 		b.c.out = &Effects{}
 		s := &b.c.table.shards[0]
 		s.moveFrom(1, protocol.Token{Term: 1, Seq: 1})
-		if end(&b.c.table); s.from != 0 || s.ended != (protocol.Token{}) {
-			t.Errorf("%s: the state waits at %d", name, s.from)
+		if end(&b.c.table); s.waitOf().from != 0 || s.waitOf().ended != (protocol.Token{}) {
+			t.Errorf("%s: the state waits at %d", name, s.waitOf().from)
 		}
 	}
 }
@@ -243,13 +243,13 @@ func TestWaitsAfterFailedStartsDouble(t *testing.T) {
 	s, resend := &b.c.table.shards[0], b.c.cfg.Resend
 	for i, want := range []time.Duration{0, resend, 2 * resend, 4 * resend} {
 		b.c.table.noteFailedStart(0)
-		if s.failed != i+1 || i == 0 && s.retryAt != 0 || i > 0 && s.retryAt != b.c.now.Add(want) {
-			t.Errorf("failure %d: waits %v, want %v", i+1, s.retryAt.Sub(b.c.now), want)
+		if s.wait.failed != i+1 || i == 0 && s.wait.retryAt != 0 || i > 0 && s.wait.retryAt != b.c.now.Add(want) {
+			t.Errorf("failure %d: waits %v, want %v", i+1, s.wait.retryAt.Sub(b.c.now), want)
 		}
 	}
-	s.failed = 1000
-	if b.c.table.noteFailedStart(0); s.retryAt != b.c.now.Add(startRetryMax) {
-		t.Errorf("waits %v at most", s.retryAt.Sub(b.c.now))
+	s.wait.failed = 1000
+	if b.c.table.noteFailedStart(0); s.wait.retryAt != b.c.now.Add(startRetryMax) {
+		t.Errorf("waits %v at most", s.wait.retryAt.Sub(b.c.now))
 	}
 }
 

@@ -273,7 +273,7 @@ func (cn *census) adoptClaim(s *shard, cl claim) {
 	cn.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
 	if cl.state == protocol.ClaimStopping {
 		// A predecessor ordered the stop. Repeat the order, so that this term sees its end.
-		s.move, s.target = cn.nextToken(), cl.to
+		s.move = &shardMove{stamp: cn.nextToken(), target: cl.to}
 		cn.table.handOff(cl.shard)
 		return
 	}

@@ -59,7 +59,7 @@ func (ch *chooser) askStrategy(st *strategy.State, id protocol.ShardID) gossip.N
 		return 0
 	}
 	var requester gossip.NodeID
-	if w := ch.shards[id].waiters; len(w) > 0 {
+	if w := ch.shards[id].waitOf().waiters; len(w) > 0 {
 		requester = w[0]
 	}
 	home := ch.cfg.Strategy.Allocate(st, id, requester)

@@ -42,8 +42,8 @@ func TestFailedStartsAreRepeatedWithPauses(t *testing.T) {
 	b.now = b.now.Add(startRetryMax)
 	b.step(Tick{})
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
-	if s := &b.c.table.shards[0]; s.phase != hosted || s.failed != 0 {
-		t.Errorf("in phase %v after %d failures", s.phase, s.failed)
+	if s := &b.c.table.shards[0]; s.phase != hosted || s.wait != nil {
+		t.Errorf("in phase %v with %+v", s.phase, s.waitOf())
 	}
 }
 

@@ -78,13 +78,13 @@ func (c *Core) checkShard(id protocol.ShardID, inWrites map[protocol.ShardToken]
 		return fail("home and phase disagree")
 	case s.home != 0 && c.view.Member(s.home) == nil:
 		return fail("home is outside the view")
-	case (len(s.closers) > 0) != (s.phase == closing):
+	case (len(s.moveOf().closers) > 0) != (s.phase == closing):
 		return fail("closers and phase disagree")
-	case s.target != 0 && !s.phase.moves():
-		return fail("target without a move")
-	case (s.from == 0) != s.ended.IsZero():
+	case (s.move != nil) != s.phase.moves():
+		return fail("move and phase disagree")
+	case (s.waitOf().from == 0) != s.waitOf().ended.IsZero():
 		return fail("a former home without the token of its allocation, or the other way round")
-	case s.prefer != 0 && s.phase != free:
+	case s.waitOf().prefer != 0 && s.phase != free:
 		return fail("preference of a shard that has a home")
 	case s.token.Term > c.term:
 		return fail("token is from the future")
@@ -94,7 +94,7 @@ func (c *Core) checkShard(id protocol.ShardID, inWrites map[protocol.ShardToken]
 		return fail("acted upon before the census is through")
 	case c.table.surveyed && (s.phase == recorded || s.phase == claimed):
 		return fail("recorded after the census")
-	case s.served() && len(s.waiters) > 0:
+	case s.served() && len(s.waitOf().waiters) > 0:
 		return fail("served, and a node still waits")
 	}
 	return nil
@@ -129,7 +129,7 @@ func (c *Core) Settled() bool {
 	}
 	for i := range c.table.shards {
 		s := &c.table.shards[i]
-		if s.phase != hosted && (s.phase != free || s.known || len(s.waiters) > 0) {
+		if s.phase != hosted && (s.phase != free || s.known || len(s.waitOf().waiters) > 0) {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
@@ -33,17 +34,17 @@ func TestCheckFindsBrokenInvariants(t *testing.T) {
 		"a home of a free shard":    of(3, func(s *shard) { s.home = 2 }),
 		"no home":                   of(0, func(s *shard) { s.home = 0 }),
 		"a home outside":            of(0, func(s *shard) { s.home = 9 }),
-		"closers outside a move":    of(0, func(s *shard) { s.closers = []gossip.NodeID{1} }),
-		"a target outside a move":   of(0, func(s *shard) { s.target = 1 }),
-		"a former home alone":       of(0, func(s *shard) { s.from = 1 }),
-		"an ended token alone":      of(0, func(s *shard) { s.ended = s.token }),
-		"a preference with a home":  of(0, func(s *shard) { s.prefer = 1 }),
+		"closers outside a move":    of(0, func(s *shard) { s.move = &shardMove{closers: []gossip.NodeID{1}} }),
+		"a target outside a move":   of(0, func(s *shard) { s.move = &shardMove{target: 1} }),
+		"a former home alone":       of(0, func(s *shard) { s.needWait().from = 1 }),
+		"an ended token alone":      of(0, func(s *shard) { s.needWait().ended = s.token }),
+		"a preference with a home":  of(0, func(s *shard) { s.needWait().prefer = 1 }),
 		"a token of the future":     of(3, func(s *shard) { s.token.Term = gossip.FirstEpoch(9) }),
 		"a record in no write":      of(0, func(s *shard) { s.phase = writing }),
 		"acting before the census":  func(c *Core) { c.table.surveyed = false },
 		"recorded after the census": of(0, func(s *shard) { s.phase = recorded }),
 		"claimed after the census":  of(0, func(s *shard) { s.phase = claimed }),
-		"a waiter of a served one":  of(0, func(s *shard) { s.waiters = []gossip.NodeID{1} }),
+		"a waiter of a served one":  of(0, func(s *shard) { s.needWait().waiters = []gossip.NodeID{1} }),
 	} {
 		b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil).ask(1, 0)
 		b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
@@ -120,5 +121,12 @@ func TestTheEarliestDeadlineCounts(t *testing.T) {
 	b.step(Standing{Term: b.c.term + 1})
 	if b.c.Term() != 0 || b.c.Deadline() != clock.Never {
 		t.Errorf("out of office: a tick at %v", b.c.Deadline())
+	}
+}
+
+// A coordinator has an entry for every shard of a type, in use or not.
+func TestAShardAtRestIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(shard{}); size > 72 {
+		t.Errorf("an entry has %d bytes", size)
 	}
 }

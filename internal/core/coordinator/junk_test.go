@@ -81,7 +81,7 @@ func junkMessage(r *rand.Rand, h protocol.Head, c *Core, tok func() protocol.Tok
 		st := protocol.ShardToken{Shard: protocol.ShardID(r.IntN(6)), Token: tok()}
 		if int(st.Shard) < len(c.table.shards) && r.IntN(2) == 0 {
 			st.Token = c.table.shards[st.Shard].token
-			moves = append(moves, protocol.ShardToken{Shard: st.Shard, Token: c.table.shards[st.Shard].move})
+			moves = append(moves, protocol.ShardToken{Shard: st.Shard, Token: c.table.shards[st.Shard].moveOf().stamp})
 		}
 		sts = append(sts, st)
 		report.Claims = append(report.Claims, protocol.Claim{Shard: st.Shard, Token: st.Token, State: protocol.ClaimState(1 + i%2)})

@@ -70,12 +70,12 @@ func TestMovesThatLoseTheirNewHomeAreSpread(t *testing.T) {
 		2: {{Shard: 0, Token: tok(1)}, {Shard: 1, Token: tok(2)}},
 	})
 	begin := find[*protocol.Begin](b.drain(2))
-	if len(begin) == 0 || b.c.table.shards[0].target != 5 || b.c.table.shards[1].target != 5 {
-		t.Fatalf("moves to %v and %v, want 5 for both", b.c.table.shards[0].target, b.c.table.shards[1].target)
+	if len(begin) == 0 || b.c.table.shards[0].moveOf().target != 5 || b.c.table.shards[1].moveOf().target != 5 {
+		t.Fatalf("moves to %v and %v, want 5 for both", b.c.table.shards[0].moveOf().target, b.c.table.shards[1].moveOf().target)
 	}
 	home = 0
 	b.view(1, 2, 3, 4).begun(begin[0], 1, 2, 3, 4)
-	first, second := b.c.table.shards[0].target, b.c.table.shards[1].target
+	first, second := b.c.table.shards[0].moveOf().target, b.c.table.shards[1].moveOf().target
 	if first == second || first == 0 || second == 0 || first == 2 || second == 2 {
 		t.Errorf("the shards go to %v and %v, want two nodes of 1, 3 and 4", first, second)
 	}
@@ -166,7 +166,7 @@ func TestAMemberThatRegistersJoinsAMoveOnce(t *testing.T) {
 	if to := b.register(4, 1, 0).beginsTo(); !slices.Equal(to, []gossip.NodeID{4}) {
 		t.Errorf("routes are closed at %v once 4 has registered, want 4", to)
 	}
-	if closers := b.c.table.shards[0].closers; !slices.Equal(closers, []gossip.NodeID{1, 2, 3, 4}) {
+	if closers := b.c.table.shards[0].moveOf().closers; !slices.Equal(closers, []gossip.NodeID{1, 2, 3, 4}) {
 		t.Errorf("the move waits for %v, want 1, 2, 3 and 4", closers)
 	}
 }

@@ -60,11 +60,10 @@ func (t *table) startMove(st *strategy.State, id protocol.ShardID) bool {
 func (t *table) beginMove(id protocol.ShardID, target gossip.NodeID) {
 	s := &t.shards[id]
 	t.setPhase(s, closing)
-	s.move, s.target, s.sent = t.nextToken(), target, t.now
-	s.deadline = t.now.Add(t.cfg.BeginTimeout)
-	s.closers = t.members.routers()
-	t.traceShard(TraceMove, id, target, s.move, "")
-	for _, n := range s.closers {
+	s.sent = t.now
+	s.move = &shardMove{stamp: t.nextToken(), target: target, deadline: t.now.Add(t.cfg.BeginTimeout), closers: t.members.routers()}
+	t.traceShard(TraceMove, id, target, s.move.stamp, "")
+	for _, n := range s.move.closers {
 		t.outbox.begins.addItem(n, id)
 	}
 }
@@ -75,8 +74,8 @@ func (t *table) beginAck(from gossip.NodeID, shards []protocol.ShardToken) {
 		if int(st.Shard) >= len(t.shards) {
 			continue
 		}
-		if s := &t.shards[st.Shard]; s.phase == closing && s.move == st.Token {
-			s.closers = without(s.closers, from)
+		if s := &t.shards[st.Shard]; s.phase == closing && s.move.stamp == st.Token {
+			s.move.closers = without(s.move.closers, from)
 			t.closed(&snap, st.Shard)
 		}
 	}
@@ -86,11 +85,11 @@ func (t *table) beginAck(from gossip.NodeID, shards []protocol.ShardToken) {
 // meanwhile or must lose its shards, closed names another home or cancels the move.
 func (t *table) closed(snap *snapshot, id protocol.ShardID) {
 	s := &t.shards[id]
-	if s.phase != closing || len(s.closers) > 0 {
+	if s.phase != closing || len(s.move.closers) > 0 {
 		return
 	}
-	if t.members.leaving(s.target) || t.view.Member(s.target) == nil {
-		if t.retarget(snap, id); s.target == 0 {
+	if t.members.leaving(s.move.target) || t.view.Member(s.move.target) == nil {
+		if t.retarget(snap, id); s.move.target == 0 {
 			t.cancel(id)
 			return
 		}
@@ -103,17 +102,17 @@ func (t *table) closed(snap *snapshot, id protocol.ShardID) {
 func (t *table) retarget(snap *snapshot, id protocol.ShardID) {
 	s, st := &t.shards[id], snap.of(&t.chooser)
 	was := s.countedAt()
-	if s.target = t.chooser.askStrategy(st, id); s.target == s.home {
-		s.target = 0
+	if s.move.target = t.chooser.askStrategy(st, id); s.move.target == s.home {
+		s.move.target = 0
 	}
 	snap.placed(id, was, s.countedAt())
-	t.traceShard(TraceRetarget, id, s.target, s.move, "")
+	t.traceShard(TraceRetarget, id, s.move.target, s.move.stamp, "")
 }
 
 // turnLost names another home for a stopping shard if the home that its state was to
 // reach has left.
 func (t *table) turnLost(snap *snapshot, id protocol.ShardID) {
-	if s := &t.shards[id]; s.phase == stopping && s.target != 0 && t.view.Member(s.target) == nil {
+	if s := &t.shards[id]; s.phase == stopping && s.move.target != 0 && t.view.Member(s.move.target) == nil {
 		t.retarget(snap, id)
 		t.redirectState(id)
 	}
@@ -124,14 +123,14 @@ func (t *table) turnLost(snap *snapshot, id protocol.ShardID) {
 // Only an answer to this order counts; otherwise the state might be left at a node that
 // the coordinator does not ask.
 func (t *table) redirectState(id protocol.ShardID) {
-	t.shards[id].turned = t.nextToken().Seq
+	t.shards[id].needMove().turned = t.nextToken().Seq
 	t.handOff(id)
 }
 
 func (t *table) handOff(id protocol.ShardID) {
 	s := &t.shards[id]
 	t.setPhase(s, stopping)
-	s.sent, s.deadline = t.now, t.now.Add(t.cfg.StopTimeout+stopGrace)
+	s.sent, s.needMove().deadline = t.now, t.now.Add(t.cfg.StopTimeout+stopGrace)
 	t.traceShard(TraceHandOff, id, s.home, s.token, "")
 	t.outbox.handoffs.addItem(s.home, id)
 }
@@ -140,12 +139,12 @@ func (t *table) handOff(id protocol.ShardID) {
 func (t *table) cancel(id protocol.ShardID) {
 	s := &t.shards[id]
 	stamp := t.nextToken()
-	t.traceShard(TraceCancel, id, s.home, s.move, "in phase "+s.phase.String())
+	t.traceShard(TraceCancel, id, s.home, s.move.stamp, "in phase "+s.phase.String())
 	if s.phase == closing {
 		t.publishHome(id)
 		return
 	}
-	s.asked = stamp.Seq
+	s.move.asked = stamp.Seq
 	t.setPhase(s, asking)
 	s.sent = t.now
 	t.outbox.hosts.addItem(s.home, id)
@@ -158,7 +157,7 @@ func (t *table) onShardStopped(from gossip.NodeID, m *protocol.Stopped, st proto
 	if s.phase == free {
 		return
 	}
-	if s.phase == stopping && s.turned != 0 && (m.Term != t.term || m.Seq < s.turned) {
+	if s.phase == stopping && s.move.turned != 0 && (m.Term != t.term || m.Seq < s.move.turned) {
 		t.traceShard(TraceStale, st.Shard, from, st.Token, "Stopped before the move was turned to another home")
 		return
 	}
@@ -170,12 +169,12 @@ func (t *table) onShardStopped(from gossip.NodeID, m *protocol.Stopped, st proto
 		s.assertNewestState(st)
 	}
 	t.traceShard(TraceStopped, st.Shard, from, st.Token, "in phase "+s.phase.String())
-	inOrder, target := s.phase == stopping || s.phase == asking, s.target
+	inOrder, target := s.phase == stopping || s.phase == asking, s.moveOf().target
 	if s.phase == starting {
 		t.noteFailedStart(st.Shard)
 	}
 	t.releaseHome(s)
-	s.prefer, s.known = target, true
+	s.needWait().prefer, s.known = target, true
 	if inOrder {
 		s.moveFrom(from, s.token)
 	}

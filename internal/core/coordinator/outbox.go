@@ -90,17 +90,19 @@ func (o *outbox) sendAll() {
 
 func (o *outbox) beginEntry(n gossip.NodeID, id protocol.ShardID) (protocol.ShardToken, bool) {
 	s := &o.table.shards[id]
-	return protocol.ShardToken{Shard: id, Token: s.move}, s.phase == closing && slices.Contains(s.closers, n)
+	return protocol.ShardToken{Shard: id, Token: s.moveOf().stamp}, s.phase == closing && slices.Contains(s.moveOf().closers, n)
 }
 
 func (o *outbox) handOffEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HandOffOrder, bool) {
 	s := &o.table.shards[id]
-	return protocol.HandOffOrder{Shard: id, Token: s.token, Move: s.move, To: s.target}, s.phase == stopping && s.home == n
+	m := s.moveOf()
+	return protocol.HandOffOrder{Shard: id, Token: s.token, Move: m.stamp, To: m.target}, s.phase == stopping && s.home == n
 }
 
 func (o *outbox) hostEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HostOrder, bool) {
 	s := &o.table.shards[id]
-	return protocol.HostOrder{Shard: id, Token: s.token, From: s.from, Ended: s.ended}, (s.phase == starting || s.phase == asking) && s.home == n
+	w := s.waitOf()
+	return protocol.HostOrder{Shard: id, Token: s.token, From: w.from, Ended: w.ended}, (s.phase == starting || s.phase == asking) && s.home == n
 }
 
 func (o *outbox) homeEntry(n gossip.NodeID, id protocol.ShardID) (protocol.Home, bool) {

@@ -73,7 +73,7 @@ func TestAConfirmationBelongsToItsQuestion(t *testing.T) {
 		b.receive(home, m)
 		return b.traced(TraceStillServed) || b.c.table.shards[id].phase != asking
 	}
-	question := b.c.table.shards[id].asked
+	question := b.c.table.shards[id].moveOf().asked
 	if answer(b.c.term, 0) || answer(b.c.term, question-1) || answer(b.c.term-1, question) {
 		t.Error("an answer to an earlier order confirms the shard")
 	}
@@ -93,7 +93,7 @@ func askedHome(t *testing.T) (b *bench, id protocol.ShardID, home gossip.NodeID)
 		b.receive(n, &protocol.BeginAck{Head: b.head(), Shards: begin.Shards})
 	}
 	id = begin.Shards[0].Shard
-	b.now = b.c.table.shards[id].deadline
+	b.now = b.c.table.shards[id].moveOf().deadline
 	b.step(Tick{})
 	if s := b.c.table.shards[id]; s.phase != asking || s.home != 2 {
 		t.Fatalf("shard %v is in phase %v at %v", id, s.phase, s.home)

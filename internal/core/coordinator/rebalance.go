@@ -51,8 +51,10 @@ func (t *table) tellDrained() {
 // were replaced earlier, only the former home could report where the state went.
 func (t *table) tenants(n gossip.NodeID) (left uint32, going bool) {
 	for i := range t.shards {
-		switch s := &t.shards[i]; {
-		case s.target == n, s.from != 0 && s.prefer == n, s.phase == writing && s.from == n:
+		s := &t.shards[i]
+		w := s.wait
+		switch {
+		case s.move != nil && s.move.target == n, w != nil && w.from != 0 && w.prefer == n, s.phase == writing && w != nil && w.from == n:
 			going = true
 		case s.home != n:
 		case s.phase == hosted:

@@ -230,8 +230,8 @@ func TestAPreferenceIsNoState(t *testing.T) {
 		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
 	})
 	b.stopped(2, tok, 0).none(count[Write])
-	if s := b.c.table.shards[0]; s.phase != free || s.prefer != to {
-		t.Fatalf("shard 0 is %v, and was to go to %v", s.phase, s.prefer)
+	if s := b.c.table.shards[0]; s.phase != free || s.waitOf().prefer != to {
+		t.Fatalf("shard 0 is %v, and was to go to %v", s.phase, s.waitOf().prefer)
 	}
 	b.drain(to)
 	for _, s := range find[Send](b) {

@@ -30,7 +30,7 @@ func TestTokensAreNotRenewedAtAHomeThatDrains(t *testing.T) {
 func TestTokensAreRenewedInPlace(t *testing.T) {
 	b := filled(t, Config{Shards: 2})
 	b.mixed(func(v *gossip.View) { v.TokensFrom = 1 << 20 }, 1)
-	if n := count[*protocol.Begin](b); n != 1 || b.c.table.shards[0].target != 1 {
+	if n := count[*protocol.Begin](b); n != 1 || b.c.table.shards[0].moveOf().target != 1 {
 		t.Errorf("%d told to close their routes, want one, for two moves to node 1: %+v", n, b.did)
 	}
 }

@@ -47,22 +47,24 @@ const startRetryMax = 10 * time.Second
 // noteFailedStart notes that the home of a shard has not started it.
 func (t *table) noteFailedStart(id protocol.ShardID) {
 	s := &t.shards[id]
-	if s.failed++; s.failed == 1 {
+	w := s.needWait()
+	if w.failed++; w.failed == 1 {
 		return
 	}
-	wait := min(t.cfg.Resend<<min(s.failed-2, 16), startRetryMax)
-	s.retryAt = t.now.Add(wait)
-	t.traceShard(TraceStartFailed, id, s.home, s.token, fmt.Sprintf("%d times in a row; the shard is placed again in %v", s.failed, wait))
+	wait := min(t.cfg.Resend<<min(w.failed-2, 16), startRetryMax)
+	w.retryAt = t.now.Add(wait)
+	t.traceShard(TraceStartFailed, id, s.home, s.token, fmt.Sprintf("%d times in a row; the shard is placed again in %v", w.failed, wait))
 }
 
 // delaysStart reports whether a shard must wait before it is placed again. If so, it also has
 // the table look again when the wait is over.
 func (t *table) delaysStart(s *shard) bool {
-	if s.retryAt == 0 || !t.now.Before(s.retryAt) {
+	w := s.waitOf()
+	if w.retryAt == 0 || !t.now.Before(w.retryAt) {
 		return false
 	}
-	if t.retryStart == 0 || s.retryAt.Before(t.retryStart) {
-		t.retryStart = s.retryAt
+	if t.retryStart == 0 || w.retryAt.Before(t.retryStart) {
+		t.retryStart = w.retryAt
 	}
 	return true
 }
@@ -88,7 +90,7 @@ func (t *table) resendOrders() {
 	t.nextResend = t.now.Add(t.cfg.Resend)
 	for i := range t.shards {
 		id, s := protocol.ShardID(i), &t.shards[i]
-		if (s.phase == closing || s.phase == stopping) && !t.now.Before(s.deadline) {
+		if (s.phase == closing || s.phase == stopping) && !t.now.Before(s.move.deadline) {
 			t.cancel(id)
 		}
 		if s.phase.waits() && t.now.Sub(s.sent) >= t.cfg.Resend/2 {
@@ -106,7 +108,7 @@ func (t *table) resendShard(id protocol.ShardID) {
 	case stopping:
 		t.outbox.handoffs.addItem(s.home, id)
 	case closing:
-		for _, n := range s.closers {
+		for _, n := range s.move.closers {
 			t.outbox.begins.addItem(n, id)
 		}
 	}
@@ -120,7 +122,7 @@ func (t *table) debtors() []gossip.NodeID {
 		case starting, asking, stopping:
 			out = addOnce(out, s.home)
 		case closing:
-			for _, n := range s.closers {
+			for _, n := range s.move.closers {
 				out = addOnce(out, n)
 			}
 		}

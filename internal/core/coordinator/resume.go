@@ -56,13 +56,13 @@ func (cn *census) resumeMoves() {
 	var snap snapshot
 	for _, h := range held {
 		s := &cn.table.shards[h.Shard]
-		if s.phase != free || s.from != 0 || cn.view.Member(h.node) == nil {
+		if s.phase != free || s.waitOf().from != 0 || cn.view.Member(h.node) == nil {
 			continue
 		}
 		if cn.members.leaving(h.node) && h.node == h.From && cn.sendOn(&snap, &h) {
 			continue
 		}
-		s.prefer, s.known = h.node, true
+		s.needWait().prefer, s.known = h.node, true
 		s.moveFrom(h.From, h.Token)
 		cn.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
 	}
@@ -133,7 +133,7 @@ func (cn *census) sendOn(snap *snapshot, h *heldAt) bool {
 		return false
 	}
 	s.home, s.token, s.known = h.node, h.Token, true
-	s.move, s.target = cn.nextToken(), target
+	s.move = &shardMove{stamp: cn.nextToken(), target: target}
 	snap.placed(h.Shard, 0, target)
 	cn.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
 	cn.table.redirectState(h.Shard)

@@ -237,7 +237,7 @@ func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 	home := b.c.table.shards[0].home
 	b.drain(home)
 	for _, n := range []gossip.NodeID{1, 2, 3} {
-		b.receive(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].move}}})
+		b.receive(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].moveOf().stamp}}})
 	}
 	target := one[*protocol.HandOff](b).Shards[0].To
 	b.step(Silent{Nodes: []gossip.NodeID{target}})

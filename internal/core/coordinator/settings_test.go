@@ -89,8 +89,8 @@ func TestExternalPlacesAreFollowed(t *testing.T) {
 	b.register(3, 2, 0)
 	b.now = b.now.Add(2 * time.Second)
 	b.step(Tick{})
-	if id := protocol.ShardID(1); b.c.table.shards[id].phase != closing || b.c.table.shards[id].target != 3 {
-		t.Errorf("shard 1 in phase %v, to %v", b.c.table.shards[id].phase, b.c.table.shards[id].target)
+	if id := protocol.ShardID(1); b.c.table.shards[id].phase != closing || b.c.table.shards[id].moveOf().target != 3 {
+		t.Errorf("shard 1 in phase %v, to %v", b.c.table.shards[id].phase, b.c.table.shards[id].moveOf().target)
 	}
 }
 

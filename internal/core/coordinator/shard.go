@@ -44,12 +44,33 @@ func (p phase) moves() bool { return p >= closing }
 
 // shard is the coordinator's state of one shard. The zero shard was, as far as the
 // records show, never allocated.
+//
+// A type may have many shards, and few of them move or wait at a time.
 type shard struct {
 	phase phase
+	// known: it was allocated before, so it is placed again without a request,
+	// and all regions and proxies receive its new home.
+	known bool
+	// moves counts the moves between which there was no time of calm. since is the
+	// view's epoch at the first of them. movedAt is the time of the last move, or of
+	// taking office if later. They survive coordinators in the record: moved.go.
+	moves   uint8
+	since   gossip.Epoch
+	movedAt clock.Instant
 	// home and token are those of the newest allocation.
 	// Invariant: home is zero exactly if phase is free.
 	home  gossip.NodeID
 	token protocol.Token
+	// sent is when the phase's order last left.
+	sent clock.Instant
+	// move is how the shard moves. Invariant: not nil while the phase moves.
+	move *shardMove
+	// wait is what a shard needs until it is served, nil if nothing.
+	wait *shardWait
+}
+
+// shardWait is the state of a shard that is not served.
+type shardWait struct {
 	// from is the home that handed the shard off for the present allocation, and ended the
 	// token under which it had the shard. The state of that allocation is the newest.
 	// Invariant: ended is zero exactly if from is.
@@ -58,27 +79,18 @@ type shard struct {
 	// prefer is the home chosen when the move began, to which state was sent.
 	// Invariant: zero unless phase is free.
 	prefer gossip.NodeID
-	// known: it was allocated before, so it is placed again without a request,
-	// and all regions and proxies receive its new home.
-	known bool
 	// failed counts the allocations in a row whose home has not started the shard. The shard is
 	// not placed before retryAt, zero if it may be placed immediately.
 	failed  int
 	retryAt clock.Instant
 	// waiters asked for the home and have not been answered.
 	waiters []gossip.NodeID
-	// moves counts the moves between which there was no time of calm. since is the
-	// view's epoch at the first of them. movedAt is the time of the last move, or of
-	// taking office if later. They survive coordinators in the record: moved.go.
-	moves   uint8
-	since   gossip.Epoch
-	movedAt clock.Instant
-	// sent is when the phase's order last left.
-	sent clock.Instant
+}
 
-	// move is the stamp of the move, in phases closing, stopping, asking.
-	move protocol.Token
-	// target is where the move is to lead. Invariant: zero unless the phase moves.
+// shardMove is a move of a shard, in phases closing, stopping, asking.
+type shardMove struct {
+	stamp protocol.Token
+	// target is where the move is to lead.
 	target gossip.NodeID
 	// closers have not acknowledged Begin. Invariant: not empty exactly in closing.
 	closers []gossip.NodeID
@@ -92,29 +104,67 @@ type shard struct {
 	asked uint64
 }
 
+// waitOf returns what the shard needs until it is served, zero values if nothing.
+func (s *shard) waitOf() shardWait {
+	if s.wait == nil {
+		return shardWait{}
+	}
+	return *s.wait
+}
+
+// needWait returns the same for writing.
+func (s *shard) needWait() *shardWait {
+	if s.wait == nil {
+		s.wait = &shardWait{}
+	}
+	return s.wait
+}
+
+// moveOf returns the move of the shard, zero values if there is none.
+func (s *shard) moveOf() shardMove {
+	if s.move == nil {
+		return shardMove{}
+	}
+	return *s.move
+}
+
+// needMove returns the same for writing.
+func (s *shard) needMove() *shardMove {
+	if s.move == nil {
+		s.move = &shardMove{}
+	}
+	return s.move
+}
+
 // served reports whether requests for the home may be answered.
 func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
 
 // countedAt returns where the shard counts for the strategy.
 func (s *shard) countedAt() gossip.NodeID {
-	if s.target != 0 {
-		return s.target
+	if s.move != nil && s.move.target != 0 {
+		return s.move.target
 	}
 	return s.home
 }
 
 // allocationRecord returns the record of the present allocation.
 func (s *shard) allocationRecord(id protocol.ShardID) protocol.Record {
-	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from, Ended: s.ended, Moves: s.moves, Since: s.since}
+	w := s.waitOf()
+	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: w.from, Ended: w.ended, Moves: s.moves, Since: s.since}
 }
 
 // moveFrom notes at which home the shard ended in order, and under which token. Zero values
 // stand for a shard that begins without a state.
-func (s *shard) moveFrom(from gossip.NodeID, ended protocol.Token) { s.from, s.ended = from, ended }
+func (s *shard) moveFrom(from gossip.NodeID, ended protocol.Token) {
+	if s.wait != nil || from != 0 {
+		w := s.needWait()
+		w.from, w.ended = from, ended
+	}
+}
 
 func (s *shard) addWaiter(n gossip.NodeID) {
-	if !slices.Contains(s.waiters, n) {
-		s.waiters = append(s.waiters, n)
+	if w := s.needWait(); !slices.Contains(w.waiters, n) {
+		w.waiters = append(w.waiters, n)
 	}
 }
 

@@ -59,7 +59,7 @@ func (t *table) setPhase(s *shard, p phase) {
 		t.open++
 	}
 	if !p.moves() {
-		s.move, s.target, s.closers, s.asked, s.turned, s.deadline = protocol.Token{}, 0, nil, 0, 0, 0
+		s.move = nil
 	}
 }
 
@@ -99,8 +99,8 @@ func (t *table) tellServed(n gossip.NodeID) {
 }
 func (t *table) joinMoves(from gossip.NodeID) {
 	for i := range t.shards {
-		if s := &t.shards[i]; s.phase == closing && !slices.Contains(s.closers, from) {
-			s.closers = append(s.closers, from)
+		if s := &t.shards[i]; s.phase == closing && !slices.Contains(s.move.closers, from) {
+			s.move.closers = append(s.move.closers, from)
 			t.outbox.begins.addItem(from, protocol.ShardID(i))
 		}
 	}
@@ -113,16 +113,18 @@ func (t *table) dropGone() {
 	var snap snapshot
 	for i := range t.shards {
 		id, s := protocol.ShardID(i), &t.shards[i]
-		s.waiters = slices.DeleteFunc(s.waiters, gone)
-		if s.retryAt != 0 {
-			s.retryAt, t.dirty = 0, true
+		if w := s.wait; w != nil {
+			w.waiters = slices.DeleteFunc(w.waiters, gone)
+			if w.retryAt != 0 {
+				w.retryAt, t.dirty = 0, true
+			}
 		}
 		if s.home != 0 && gone(s.home) {
 			t.traceShard(TraceFreed, id, s.home, s.token, "its home left the view")
 			t.orphan(s)
 		}
 		if s.phase == closing {
-			s.closers = slices.DeleteFunc(s.closers, gone)
+			s.move.closers = slices.DeleteFunc(s.move.closers, gone)
 			t.closed(&snap, id)
 		}
 		t.turnLost(&snap, id)
@@ -133,10 +135,10 @@ func (t *table) dropGone() {
 // orphan frees a shard whose home has gone. If the shard was stopping there, its state may
 // have reached the new home. Then the new home gets the shard and looks for the state.
 func (t *table) orphan(s *shard) {
-	from, target, mayMove := s.home, s.target, s.phase == stopping || s.phase == asking
+	from, target, mayMove := s.home, s.moveOf().target, s.phase == stopping || s.phase == asking
 	if t.releaseHome(s); mayMove && t.view.Member(target) != nil {
 		s.moveFrom(from, s.token)
-		s.prefer = target
+		s.needWait().prefer = target
 	}
 }
 

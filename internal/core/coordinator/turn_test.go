@@ -31,7 +31,7 @@ func leaver(t *testing.T) (b *bench, tok protocol.Token, to gossip.NodeID, begin
 		1: {{Shard: 1, Token: protocol.Token{Term: gossip.FirstEpoch(3), Seq: 4}}}, 2: {{Token: tok}},
 	})
 	b.drain(2)
-	return b, tok, b.c.table.shards[0].target, find[*protocol.Begin](b)[0]
+	return b, tok, b.c.table.shards[0].moveOf().target, find[*protocol.Begin](b)[0]
 }
 
 // handedOff is a leaver whose shard is stopping.
@@ -62,7 +62,7 @@ func TestAStateIsPlacedWhereItWaitsAlsoIfThatNodeDrains(t *testing.T) {
 		}
 	}
 	b.step(WriteDone{ID: w.ID, Result: OK}).started()
-	if begins := find[*protocol.Begin](b); len(begins) == 0 || b.c.table.shards[0].target == 2 {
+	if begins := find[*protocol.Begin](b); len(begins) == 0 || b.c.table.shards[0].moveOf().target == 2 {
 		t.Errorf("the shard does not move on: %+v", b.did)
 	}
 	b.none(count[*protocol.Drained])
@@ -103,7 +103,7 @@ func TestTheOrderToStartNamesTheAllocationThatEnded(t *testing.T) {
 		from, ended = to, order.Shards[0].Token
 		b.started()
 		b.begun(find[*protocol.Begin](b.drain(to))[0], 1, 2, 3, 4)
-		to = b.c.table.shards[0].target
+		to = b.c.table.shards[0].moveOf().target
 	}
 }
 
