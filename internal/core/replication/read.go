@@ -187,7 +187,6 @@ func (rs *reads) startRepairing(now clock.Instant, r *request) {
 	r.phase = repairing
 	answered := r.answers
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
-	r.repairs = rs.repairsFor(r)
 	for _, p := range rs.members.peers {
 		if epoch, ok := answered[p.id]; ok {
 			rs.noteHolder(r, p, epoch)
@@ -220,7 +219,7 @@ func (rs *reads) noteHolder(r *request, p *peer, epoch gossip.Epoch) {
 		r.answers[p.id] = epoch
 		return
 	}
-	if r.repairs == nil || len(r.repairs) < len(r.keys) {
+	if len(r.repairs) < len(r.keys) {
 		r.repairs = rs.repairsFor(r)
 	}
 	rs.sendRepair(r, p)

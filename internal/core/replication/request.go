@@ -154,18 +154,16 @@ func (tb *table) admitRequest(level replicator.Level, f replicator.Fence, keys i
 	return nil
 }
 
-// addRequest registers a request.
+// addRequest registers a request. Its first phase sets when it turns to all members.
 func (tb *table) addRequest(now clock.Instant, r *request, deadline clock.Instant) {
 	if deadline == 0 {
 		deadline = now.Add(tb.cfg.Timeout)
 	}
 	r.deadline = deadline
-	r.spreadAt = now.Add(min(tb.cfg.SpreadMax, deadline.Sub(now)/5))
 	r.resendAt = now.Add(tb.cfg.ResendAfter)
 	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	tb.open[r.id] = r
 	tb.timers.pushTimer(deadline, r.id)
-	tb.timers.pushTimer(r.spreadAt, r.id)
 	tb.timers.pushTimer(r.resendAt, r.id)
 }
 
@@ -204,7 +202,7 @@ func (tb *table) sendReply(id RequestID, values []crdt.Value, err error) {
 
 // removeRequest ends a request without an answer.
 func (tb *table) removeRequest(r *request) {
-	if r == nil || r.done {
+	if r == nil {
 		return
 	}
 	r.done = true
@@ -287,12 +285,11 @@ func (tb *table) retryLease(now clock.Instant, r *request) {
 	tb.proceed(now, r)
 }
 
-// onLease ends the requests that waited for the lease alone.
+// onLease ends the requests that waited for the lease alone. All remaining ones have gone as far as
+// their answers allow.
 func (tb *table) onLease(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(tb.open)) {
-		if r := tb.open[id]; r != nil && r.leaseAt != 0 {
-			tb.proceed(now, r)
-		}
+		tb.proceed(now, tb.open[id])
 	}
 }
 
@@ -387,8 +384,8 @@ func (rq *requests) retransmit(now clock.Instant, r *request) {
 		rq.reads.askMembers(r, again)
 	case repairing:
 		for _, id := range rq.table.missingAnswers(r) {
-			if p := rq.members.byID[id]; p != nil && r.held[id] != nil {
-				rq.reads.sendRepair(r, p)
+			if r.held[id] != nil {
+				rq.reads.sendRepair(r, rq.members.byID[id])
 			}
 		}
 	}

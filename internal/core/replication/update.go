@@ -64,7 +64,6 @@ func (ws *writes) startWrite(now clock.Instant, r *request, plans []operation.Pl
 	for i := range r.ops {
 		var err error
 		if newest[i], err = ws.aboveAll(r, i, &plans[i]); err != nil {
-			releaseAll(r.ops)
 			ws.table.finishRequest(r, err)
 			return
 		}
@@ -89,7 +88,6 @@ func (ws *writes) startWrite(now clock.Instant, r *request, plans []operation.Pl
 		r.seq = ws.stream.appendEntry(now, entry)
 	}
 	if r.level.Alone() || len(r.ops) == 0 {
-		delete(ws.table.open, r.id)
 		ws.onDisk = r.disk
 		ws.table.sendReply(r.id, nil, nil)
 		ws.onDisk = false
