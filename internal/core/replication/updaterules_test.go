@@ -52,7 +52,9 @@ func TestUpdatesAreBoundedExactly(t *testing.T) {
 		s.Step(s.at, Update{ID: 99, Ops: c.ops, Level: replicator.Local}, out)
 		limit := ""
 		if err := (*replicator.Error)(nil); errors.As(out.Reply[0].Err, &err) {
-			limit = err.Limit
+			if limit = err.Limit; err.Got != err.Max+1 {
+				t.Errorf("%s: %d of at most %d", name, err.Got, err.Max)
+			}
 		}
 		if limit != c.limit || (len(out.Changed) > 0) == (c.limit != "") || (s.stats.LimitErrors > before) != (c.limit != "") {
 			t.Errorf("%s: %v, changes %v", name, out.Reply[0].Err, out.Changed)
