@@ -215,3 +215,86 @@ func TestLargeMessagesArePacked(t *testing.T) {
 		e.cfg.NoPack = false
 	}
 }
+
+// TestThePartsOfATransfer checks that a message is cut into as few parts as hold it.
+func TestThePartsOfATransfer(t *testing.T) {
+	for size, want := range map[int]int{1: 1, 9: 1, 10: 1, 11: 2, 19: 2, 20: 2, 21: 3} {
+		if got := (&sending{whole: make([]byte, size), part: 10}).partCount(); got != want {
+			t.Errorf("%d bytes: %d parts of 10, want %d", size, got, want)
+		}
+	}
+}
+
+// TestAMessageGoesWholeUpToAFrame checks that a message goes whole if it fits a frame, as it is or
+// packed, and in parts if it is a byte longer. Packed messages are sent if that saves enough.
+func TestAMessageGoesWholeUpToAFrame(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	plain := &Repair{Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: bytes.Repeat([]byte(noise(rng, 500)), 10)}}}
+	random := &Values{Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: make([]byte, 5000)}}}
+	for i := range random.Items[0].Bytes {
+		random.Items[0].Bytes[i] = byte(rng.Uint32())
+	}
+	packed := len((&packer{}).pack(plain).Data) + 64
+	for name, c := range map[string]struct {
+		noPack bool
+		frame  int
+		m      Message
+		whole  bool
+		packed bool
+	}{
+		"as long as a frame":          {true, sizeOf(plain), plain, true, false},
+		"a byte longer":               {true, sizeOf(plain) - 1, plain, false, false},
+		"packed as long as a frame":   {false, packed, plain, true, true},
+		"packed, a byte longer":       {false, packed - 1, plain, false, false},
+		"packs though it fits":        {false, 1 << 20, &Values{Items: plain.Items}, true, true},
+		"noise, that does not pack":   {false, 1 << 20, random, true, false},
+		"packing has been turned off": {true, 1 << 20, &Values{Items: plain.Items}, true, false},
+	} {
+		e, ms := newParts(Config{NoPack: c.noPack, Limits: Limits{FrameBytes: c.frame}}, 2)
+		tr, p := &transfers{env: e}, ms.byID[2]
+		tr.sendMessage(p, c.m)
+		if (len(e.out.Send) == 1) != c.whole || p.out.busy() == c.whole || e.stats.Transfers != map[bool]uint64{false: 1}[c.whole] {
+			t.Errorf("%s: sends %d, in parts %v", name, len(e.out.Send), p.out.busy())
+			continue
+		}
+		if !c.whole {
+			continue
+		}
+		if _, is := e.out.Send[0].Msg.(*Packed); is != c.packed {
+			t.Errorf("%s: sends a %T", name, e.out.Send[0].Msg)
+		}
+	}
+}
+
+// TestLargeMessagesGoOnTheConnectionForTransfers checks that messages above 64 KiB do, and those that
+// fill a replica at any size.
+func TestLargeMessagesGoOnTheConnectionForTransfers(t *testing.T) {
+	for _, c := range []struct {
+		m    Message
+		size int
+		bulk bool
+	}{{&Repair{}, 64 << 10, false}, {&Repair{}, 64<<10 + 1, true}, {&Values{}, 1, true}, {&Status{}, 1, false}} {
+		if got := bulky(c.m, c.size); got != c.bulk {
+			t.Errorf("%T of %d bytes: %v", c.m, c.size, got)
+		}
+	}
+}
+
+// TestKeysAreNotLargerThanTheirEstimate checks that messages with many keys are at most as long as
+// their estimate, by which frames are cut.
+func TestKeysAreNotLargerThanTheirEstimate(t *testing.T) {
+	var keys []string
+	var prints []uint64
+	for i := range 500 {
+		keys, prints = append(keys, string(make([]byte, i%20))), append(prints, ^uint64(0))
+	}
+	for _, m := range []Message{
+		&Fetch{Keys: keys},
+		&Differ{Keys: keys, Prints: prints, Vector: make([]Seen, 9)},
+		&ReadRequest{Keys: keys, Prints: prints},
+	} {
+		if got, most := len(Append(nil, m)), sizeOf(m); got > most {
+			t.Errorf("%T: %d bytes, estimated as %d", m, got, most)
+		}
+	}
+}
