@@ -63,6 +63,8 @@ type round struct {
 	HeldFrom   int64    `json:"held_from"`
 	HeldTo     int64    `json:"held_to"`
 	TookEffect bool     `json:"took_effect"`
+	// KeepsMemory is set for delays that were too short to have a node removed.
+	KeepsMemory bool `json:"keeps_memory"`
 }
 
 const (
@@ -162,10 +164,10 @@ func (r *round) inOrder() bool {
 }
 
 // taken returns how many processes may have lost their memory in the round. A process that is
-// paused, slowed or cut off counts, since the cluster may remove it.
+// paused, slowed, delayed or cut off counts, since the cluster may remove it.
 func (r *round) taken() int {
 	switch {
-	case r.inOrder():
+	case r.inOrder(), r.KeepsMemory:
 		return 0
 	case onMachine(r.Kind):
 		return r.Killed

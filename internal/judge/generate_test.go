@@ -47,7 +47,7 @@ const (
 )
 
 // kindsPlayed are the faults of games.
-var kindsPlayed = []faults.Kind{faults.Kill, faults.KillMany, faults.Drain, faults.Restart, faults.Stop, faults.Cut, faults.Slow}
+var kindsPlayed = []faults.Kind{faults.Kill, faults.KillMany, faults.Drain, faults.Restart, faults.Stop, faults.Cut, faults.Slow, faults.Delay}
 
 // newGame plays a run of some rounds.
 func newGame(seed uint64) *game {
@@ -183,6 +183,7 @@ func (g *game) redeliver(i uint32, old, h *home, r *faults.Round) {
 func (g *game) hurt(now clock.Instant) clock.Instant {
 	r := faults.Round{Number: len(g.rounds) + 1, Kind: kindsPlayed[g.rng.IntN(len(kindsPlayed))], From: now + g.jitter(10), TookEffect: true}
 	hurt := 1
+	r.KeepsMemory = r.Kind == faults.Delay && g.rng.IntN(2) == 0
 	if r.Kind == faults.KillMany {
 		hurt = 1 + g.rng.IntN(gameNodes-1)
 	}

@@ -15,6 +15,11 @@ import (
 // and one in which leases run out on their way.
 var delays = [][2]time.Duration{{50 * time.Millisecond, 300 * time.Millisecond}, {500 * time.Millisecond, 1200 * time.Millisecond}}
 
+// delayHarmless bounds how long packets are held without a node being removed: round trips are
+// then shorter than the lease of a node, which lasts a second, and half of what removes it. A
+// service may have other bounds.
+const delayHarmless = 500 * time.Millisecond
+
 // drawDelay draws how packets between some places and the rest are delayed, the paths that
 // this concerns, how many of them a round trip takes, and the words for it.
 func (in *Injector) drawDelay(some, others []int) (d namespace.Delay, paths []namespace.Path, ways int, how string) {
@@ -59,6 +64,7 @@ func (in *Injector) playDelay(ctx context.Context, r *Round) error {
 		return err
 	}
 	r.Delay = &did
+	r.KeepsMemory = in.Fleet.Service == nil && did.MaxMS < harness.Milliseconds(delayHarmless)
 	// The datagram of the round trip is one of the packets in each direction.
 	r.TookEffect = did.Packets > ways && did.DuringMS >= harness.Milliseconds(time.Duration(ways)*delay.Base)
 	return in.Fleet.Settle(ctx)

@@ -44,6 +44,7 @@ func TestRoundsThatLoseMemory(t *testing.T) {
 	}{
 		{Round{Kind: Kill, Places: two}, true, 2}, {Round{Kind: Stop, Places: two[:1]}, true, 1}, {Round{Kind: Cut, Places: two}, true, 2},
 		{Round{Kind: Drain, Places: two[:1]}, false, 1}, {Round{Kind: Restart, Places: two[:1]}, false, 1}, {Round{Kind: RestartMany, Places: two}, false, 2},
+		{Round{Kind: Delay, Places: two}, true, 2}, {Round{Kind: Delay, Places: two, KeepsMemory: true}, false, 2},
 		{Round{Kind: Clock, Places: two}, false, 0}, {Round{Kind: Clock, Places: two, Killed: 2}, true, 2}, {Round{Kind: Disk, Places: two, Killed: 1}, true, 1},
 	} {
 		if c.r.LosesMemory() != c.loses || c.r.Lost() != c.lost {

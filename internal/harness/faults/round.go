@@ -38,6 +38,8 @@ type Round struct {
 	DrainMS float64 `json:"drain_ms,omitempty"`
 	// Delay is what was measured of a delay, nil for other faults.
 	Delay *namespace.Delayed `json:"delay,omitempty"`
+	// KeepsMemory: the delay was too short to have a node removed, so it takes no state with it.
+	KeepsMemory bool `json:"keeps_memory,omitempty"`
 	// TookEffect is set if the intended effect of the fault was observed.
 	TookEffect bool `json:"took_effect"`
 }
@@ -73,7 +75,7 @@ func (r *Round) LosesMemory() bool {
 	if r.Kind.NeedsFiles() {
 		return r.Killed > 0
 	}
-	return r.Kind != Drain && r.Kind != Restart && r.Kind != RestartMany
+	return !r.KeepsMemory && r.Kind != Drain && r.Kind != Restart && r.Kind != RestartMany
 }
 
 // Lost is how many processes a rough round may have taken from the cluster at one time.
