@@ -2,6 +2,8 @@ package replication
 
 import (
 	"bytes"
+	"compress/flate"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -296,5 +298,30 @@ func TestKeysAreNotLargerThanTheirEstimate(t *testing.T) {
 		if got, most := len(Append(nil, m)), sizeOf(m); got > most {
 			t.Errorf("%T: %d bytes, estimated as %d", m, got, most)
 		}
+	}
+}
+
+// TestAnAcknowledgementOfNoPartIsNoProgress checks that a repeated, an older or an impossible
+// acknowledgement moves neither the window nor the time at which parts are sent again.
+func TestAnAcknowledgementOfNoPartIsNoProgress(t *testing.T) {
+	for next, progress := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true, 5: false} {
+		e, ms := newParts(Config{NoPack: true}, 2)
+		tr, p := &transfers{env: e}, ms.byID[2]
+		p.out.queue = []*sending{{id: 7, whole: make([]byte, 40), part: 10, acked: 2, next: 4, jumped: 3, at: 5, misses: 3}, {id: 8, whole: make([]byte, 40), part: 10, at: 1 << 40}}
+		tr.onPartAck(clock.Instant(9), p, &partAck{Transfer: 7, Next: next})
+		first := p.out.queue[0]
+		if moved := first.id == 8 || first.acked != 2 || first.misses != 3 || first.at != 5; moved != progress || next == 3 && (first.acked != 3 || first.misses != 0) || next == 4 && first.id != 8 {
+			t.Errorf("the next part is %d: %+v", next, first)
+		}
+	}
+}
+
+// TestAMessageOfTheLargestSizeIsInflated checks that a message which says that it has packRawMax bytes is
+// not refused by its header.
+func TestAMessageOfTheLargestSizeIsInflated(t *testing.T) {
+	var k packer
+	var corrupt flate.CorruptInputError
+	if _, err := k.unpack(&Packed{Of: tagValues, Raw: packRawMax, Data: bytes.Repeat([]byte{7}, packRawMax/packRatioMax)}); !errors.As(err, &corrupt) {
+		t.Errorf("%v", err)
 	}
 }

@@ -48,6 +48,18 @@ func TestAReplicaAloneHasCaughtUp(t *testing.T) {
 	}
 }
 
+// TestAReplicaLeftByItsJoinerIsNotBehind checks that a replica which was behind, and is the only voter, has
+// caught up when the last joining member goes.
+func TestAReplicaLeftByItsJoinerIsNotBehind(t *testing.T) {
+	s := newSingle(t, 2, func(c *Config) { c.NoGossip = true })
+	v := &gossip.View{Cluster: 1, Epoch: s.members.epoch + 1, Members: []gossip.Member{member(1, gossip.Up), member(2, gossip.Joining)}}
+	s.do(ViewChanged{View: v})
+	s.members.former, s.members.behind, s.members.caughtUp = nil, true, 0
+	if s.withView(1); s.members.behind || s.members.caughtUp != s.members.epoch {
+		t.Errorf("behind %v, caught up with %v of %v", s.members.behind, s.members.caughtUp, s.members.epoch)
+	}
+}
+
 // TestAViewEndsTheRoundOfPruning checks that a new view ends the round of pruning: its members differ.
 func TestAViewEndsTheRoundOfPruning(t *testing.T) {
 	s := newSingle(t, 3, func(c *Config) { c.NoGossip = true })
