@@ -146,6 +146,18 @@ func grantIn(t *testing.T, all [][]byte) (g frames.Grant) {
 	return frames.ReadGrant(rest)
 }
 
+// TestARequestAtTheEndIsGivenBack checks that a request which comes after the end of the incarnation,
+// and before its host is closed, is returned to its sender.
+func TestARequestAtTheEndIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHostingNode(t)
+		n.e.End()
+		if all := n.frame(tell(token, 1)); len(all) != 1 || frames.KindOf(all[0]) != frames.KindRefused || n.handled() != 0 {
+			t.Errorf("%d frames, %d requests handled; want the request back", len(all), n.handled())
+		}
+	})
+}
+
 // TestReportsOfSendersAreAnswered checks that a report gets a larger window if the shard runs here under
 // its token, and else room for one request, which is refused.
 func TestReportsOfSendersAreAnswered(t *testing.T) {

@@ -79,7 +79,11 @@ func (b *typedBatch[C, Req, Resp]) insertRequest(from gossip.NodeID, q *frames.R
 		t.Counters.Stale.Add(1)
 		return false
 	}
-	account, enough := b.accountsOf(from).Accept(q.Shard, q.Token, q.Number, size)
+	accounts := b.accountsOf(from)
+	if accounts == nil {
+		return false
+	}
+	account, enough := accounts.Accept(q.Shard, q.Token, q.Number, size)
 	if enough {
 		b.touched = append(b.touched, account)
 	}
@@ -146,11 +150,16 @@ func (b *typedBatch[C, Req, Resp]) flushInserter() {
 	}
 }
 
-// accountsOf returns the accounts of the node that sent the block.
+// accountsOf returns the accounts of the node that sent the block. It returns nil once the
+// incarnation has ended: Detach closes the host a moment later.
 func (b *typedBatch[C, Req, Resp]) accountsOf(node gossip.NodeID) *delivery.PeerAccounts {
 	if b.from == nil || b.from.Node != node {
 		b.flushAccounts()
-		b.from = b.t.Serving().Accounts.Sender(node)
+		inc := b.t.Serving()
+		if inc == nil {
+			return nil
+		}
+		b.from = inc.Accounts.Sender(node)
 	}
 	return b.from
 }
