@@ -10,12 +10,21 @@ import (
 // and never gives memory back; a Table costs some 12 bytes a value, and shrinks with their number.
 // The nil Table is empty. A Table is for one goroutine at a time.
 //
-// It is a list of small hash tables, chosen by the first bits of the hash of an id. A small table
+// A Table of one value has the value alone: a node has a Table for each shard, and in a type with many
+// shards most have few values. From the second value on it is a list of small hash tables, chosen by the first bits of the hash of an id. A small table
 // that is full grows, or splits when it has partSlots slots: so no Add takes long, however many
 // values there are.
 type Table[E any] struct {
-	seed maphash.Seed
 	idOf func(*E) string
+	// only is the value of a Table without an index, nil if there is none.
+	only *E
+	// index is made for the second value. Invariant: not nil if there are several.
+	*index[E]
+}
+
+// index finds many values.
+type index[E any] struct {
+	seed maphash.Seed
 	// parts are chosen by the first bits of a hash. Invariant: len(parts) is 1<<bits; a part with
 	// fewer bits of its own is there several times, in a row.
 	parts []*part[E]
@@ -39,8 +48,8 @@ const (
 	tagBit = 0x80
 	// partSlots is the number of slots from which a part splits.
 	partSlots = 1024
-	// firstSlots is that of a part with one value, leastSlots that of one with more.
-	firstSlots, leastSlots = 2, 8
+	// leastSlots is that of a part with few values.
+	leastSlots = 8
 	// bitsMost bounds the list of parts, whatever the ids are: parts beyond it grow.
 	bitsMost = 24
 )
@@ -48,31 +57,58 @@ const (
 // New returns an empty Table of values whose ids idOf returns. An id must not change while its value
 // is in the Table.
 func New[E any](idOf func(*E) string) *Table[E] {
-	return &Table[E]{seed: maphash.MakeSeed(), idOf: idOf, parts: []*part[E]{{}}}
+	return &Table[E]{idOf: idOf}
+}
+
+// makeIndex makes the index, with the only value.
+func (t *Table[E]) makeIndex() {
+	only := t.only
+	t.only, t.index = nil, &index[E]{seed: maphash.MakeSeed(), parts: []*part[E]{{}}}
+	t.Add(only)
+}
+
+// dropIndex drops the index of an empty Table.
+func (t *Table[E]) dropIndex() {
+	if t.count == 0 && t.ranging == 0 {
+		t.index = nil
+	}
 }
 
 // Len returns the number of values.
 func (t *Table[E]) Len() int {
-	if t == nil {
+	switch {
+	case t == nil:
 		return 0
+	case t.index != nil:
+		return t.count
+	case t.only != nil:
+		return 1
 	}
-	return t.count
+	return 0
 }
 
 // Find returns the value with an id, nil if there is none.
 func (t *Table[E]) Find(id string) *E {
-	if t == nil {
-		return nil
+	if t == nil || t.index == nil {
+		return findOnly(t, id)
 	}
 	return lookUp(t, maphash.String(t.seed, id), id)
 }
 
 // FindBytes is Find for an id in a buffer.
 func (t *Table[E]) FindBytes(id []byte) *E {
-	if t == nil {
-		return nil
+	if t == nil || t.index == nil {
+		return findOnly(t, id)
 	}
 	return lookUp(t, maphash.Bytes(t.seed, id), id)
+}
+
+// findOnly is Find in a Table without an index.
+func findOnly[E any, ID string | []byte](t *Table[E], id ID) *E {
+	if t == nil || t.only == nil || t.idOf(t.only) != string(id) {
+		return nil
+	}
+	return t.only
 }
 
 func lookUp[E any, ID string | []byte](t *Table[E], hash uint64, id ID) *E {
@@ -99,6 +135,13 @@ func slotOf[E any, ID string | []byte](t *Table[E], p *part[E], hash uint64, id 
 
 // Add adds a value. There must be none with its id, and no loop over All.
 func (t *Table[E]) Add(e *E) {
+	if t.index == nil {
+		if t.only == nil {
+			t.only = e
+			return
+		}
+		t.makeIndex()
+	}
 	hash := t.hashOf(e)
 	p := t.partOf(hash)
 	for p.isFull() {
@@ -116,7 +159,10 @@ func (t *Table[E]) Add(e *E) {
 // Remove removes the value with an id, if there is one. In a loop over All it may be the one of this
 // turn.
 func (t *Table[E]) Remove(id string) {
-	if t == nil {
+	if t == nil || t.index == nil {
+		if findOnly(t, id) != nil {
+			t.only = nil
+		}
 		return
 	}
 	hash := maphash.String(t.seed, id)
@@ -130,6 +176,7 @@ func (t *Table[E]) Remove(id string) {
 	t.count--
 	if t.ranging == 0 {
 		t.shrink(p)
+		t.dropIndex()
 	}
 }
 
@@ -138,6 +185,10 @@ func (t *Table[E]) Remove(id string) {
 func (t *Table[E]) All() iter.Seq[*E] {
 	return func(yield func(*E) bool) {
 		if t.Len() == 0 {
+			return
+		}
+		if t.index == nil {
+			yield(t.only)
 			return
 		}
 		t.ranging++
@@ -192,6 +243,7 @@ func (t *Table[E]) endRange() {
 	for p := range t.eachPart() {
 		t.shrink(p)
 	}
+	t.dropIndex()
 }
 
 func (t *Table[E]) hashOf(e *E) uint64 { return maphash.String(t.seed, t.idOf(e)) }
@@ -218,9 +270,6 @@ func (p *part[E]) isFull() bool { return (p.count+1)*8 > len(p.slots)*7 }
 
 // moreSlots returns the number of slots to which a full part grows.
 func (p *part[E]) moreSlots() int {
-	if len(p.slots) == 0 {
-		return firstSlots
-	}
 	return max(leastSlots, len(p.slots)*5/4+1)
 }
 

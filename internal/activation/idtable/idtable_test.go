@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 type named struct{ id string }
@@ -33,6 +34,9 @@ func (t *Table[E]) check(tb testing.TB, want map[string]*E) {
 	if !maps.Equal(got, want) {
 		tb.Fatalf("a loop has %d values, want %d", len(got), len(want))
 	}
+	if t.index == nil {
+		return
+	}
 	count := 0
 	for p := range t.eachPart() {
 		count += p.count
@@ -45,18 +49,33 @@ func (t *Table[E]) check(tb testing.TB, want map[string]*E) {
 	}
 }
 
-// TestOneValueTakesTwoSlots checks that a table of one value is as small as it can be, since one is
-// made for each shard, and that it grows to the least size of larger ones.
-func TestOneValueTakesTwoSlots(t *testing.T) {
+// TestOneValueTakesNoIndex checks that a table of one value is as small as it can be, since one is made
+// for each shard, that it grows to the least size of larger ones, and that the index of an empty table is
+// given back.
+func TestOneValueTakesNoIndex(t *testing.T) {
 	table, want := newNamed(), map[string]*named{}
-	for i, slots := range []int{firstSlots, leastSlots, leastSlots} {
+	if size := unsafe.Sizeof(*table); size > 24 {
+		t.Errorf("a table has %d bytes", size)
+	}
+	for i := range 3 {
 		e := &named{fmt.Sprint(i)}
 		table.Add(e)
 		want[e.id] = e
 		table.check(t, want)
-		if n := len(table.parts[0].slots); n != slots {
-			t.Errorf("%d slots for %d values, want %d", n, i+1, slots)
+		if i == 0 && table.index != nil || i > 0 && len(table.parts[0].slots) != leastSlots {
+			t.Errorf("%d values have the index %+v", i+1, table.index)
 		}
+	}
+	for id := range want {
+		table.Remove(id)
+	}
+	if table.check(t, nil); table.index != nil {
+		t.Error("an empty table has an index")
+	}
+	table.Add(&named{"x"})
+	table.Remove("y")
+	if table.Remove("x"); table.Len() != 0 || table.Find("x") != nil {
+		t.Error("the only value is not removed")
 	}
 }
 
@@ -144,6 +163,9 @@ func TestTheNilTableIsEmpty(t *testing.T) {
 // A hash whose first bits are all equal cannot make the list of parts grow without bound.
 func TestEqualHashesStayBounded(t *testing.T) {
 	table := newNamed()
+	for i := range 2 {
+		table.Add(&named{fmt.Sprint(i)})
+	}
 	p := table.parts[0]
 	table.resize(p, partSlots)
 	for p.bits = bitsMost; table.Len() < 3*partSlots; {
