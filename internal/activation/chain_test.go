@@ -13,7 +13,7 @@ func TestChains(t *testing.T) {
 	if none.Len() != 0 || none.Asker() != 0 || none.Waits("t", "a") || ParseChain(nil) != nil || ParseChain(make([]byte, 7)) != nil {
 		t.Error("no chain has an entity")
 	}
-	c := &Context{shard: &shardInfo{typ: "t", base: baseContext{parent: t.Context()}}, id: "0"}
+	c := &Context{shard: &shardInfo{hostInfo: &hostInfo{typ: "t", parent: t.Context()}}, id: "0"}
 	for i := range ChainMax + 3 {
 		chain := ChainOf(c)
 		first := max(0, i+1-ChainMax)
@@ -46,7 +46,7 @@ func TestChains(t *testing.T) {
 // TestHeadersOfAContext checks that the messages sent with a context carry its headers and those of
 // the contexts around it, and that handlers are found through it.
 func TestHeadersOfAContext(t *testing.T) {
-	handler := &Context{shard: &shardInfo{typ: "t", base: baseContext{parent: t.Context()}}, id: "a"}
+	handler := &Context{shard: &shardInfo{hostInfo: &hostInfo{typ: "t", parent: t.Context()}}, id: "a"}
 	outer := WithHeaders(handler, map[string]string{"a": "1"})
 	inner := WithHeaders(outer, map[string]string{"b": "2"})
 	found, list, err := From(inner)

@@ -163,20 +163,26 @@ func (c *Context) unbind() {
 
 // shardInfo is the data that the Contexts of one shard share. Only base changes.
 type shardInfo struct {
-	typ    string
+	*hostInfo
 	number ShardID
 	token  Token
-	node   gossip.NodeID
-	logger *slog.Logger
 	// base ends when the shard's instances are abandoned.
 	base baseContext
 	ops  shardOps
 }
 
+// hostInfo is the data that the Contexts of one Host share.
+type hostInfo struct {
+	typ    string
+	node   gossip.NodeID
+	logger *slog.Logger
+	// parent is the parent of the contexts of handlers.
+	parent context.Context
+}
+
 // baseContext is the parent of the contexts of a shard's handlers. It makes a real context at the
 // first use of one: most shards never use it, and it would be a quarter of a shard at rest.
 type baseContext struct {
-	parent context.Context
 	// made is nil until the first use or the end.
 	made atomic.Pointer[cancellable]
 }
@@ -188,16 +194,18 @@ type cancellable struct {
 }
 
 // realContext returns the context, a cancelled one after endBase.
-func (b *baseContext) realContext() context.Context { return b.getMade().Context }
+func (b *baseContext) realContext(parent context.Context) context.Context {
+	return b.getMade(parent).Context
+}
 
 // endBase cancels the context, for good: later uses have it, too.
-func (b *baseContext) endBase() { b.getMade().cancel() }
+func (b *baseContext) endBase(parent context.Context) { b.getMade(parent).cancel() }
 
-func (b *baseContext) getMade() *cancellable {
+func (b *baseContext) getMade(parent context.Context) *cancellable {
 	if c := b.made.Load(); c != nil {
 		return c
 	}
-	ctx, cancel := context.WithCancel(b.parent)
+	ctx, cancel := context.WithCancel(parent)
 	c := &cancellable{ctx, cancel}
 	if !b.made.CompareAndSwap(nil, c) {
 		cancel()
@@ -224,15 +232,15 @@ type lazyContext struct {
 	cancel context.CancelFunc
 }
 
-func (l *lazyContext) getContext(base *baseContext, expires time.Time) context.Context {
+func (l *lazyContext) getContext(s *shardInfo, expires time.Time) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used.Store(true)
 	if l.ctx == nil {
 		if expires.IsZero() {
-			l.ctx, l.cancel = context.WithCancel(base.realContext())
+			l.ctx, l.cancel = context.WithCancel(s.base.realContext(s.parent))
 		} else {
-			l.ctx, l.cancel = context.WithDeadline(base.realContext(), expires)
+			l.ctx, l.cancel = context.WithDeadline(s.base.realContext(s.parent), expires)
 		}
 	}
 	return l.ctx
@@ -302,7 +310,7 @@ func (c *Context) real() context.Context {
 	case c.outer != nil:
 		return c.outer
 	}
-	return c.lazy.getContext(&s.base, c.expires)
+	return c.lazy.getContext(s, c.expires)
 }
 
 // Value returns the values of keys of package context, of this package, and of

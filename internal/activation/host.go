@@ -23,7 +23,7 @@ type Host[C, Req, Resp any] struct {
 	// takes it.
 	mu     sync.Mutex
 	closed bool
-	base   context.Context
+	info   hostInfo
 	cancel context.CancelFunc
 
 	mailboxes sync.Pool
@@ -58,7 +58,8 @@ func NewHost[C, Req, Resp any](cfg Config[C, Req, Resp]) *Host[C, Req, Resp] {
 		stop:   make(chan struct{}),
 		began:  time.Now(),
 	}
-	h.base, h.cancel = context.WithCancel(context.Background())
+	h.info = hostInfo{typ: cfg.Type, node: cfg.Node, logger: cfg.Logger}
+	h.info.parent, h.cancel = context.WithCancel(context.Background())
 	h.mailboxes.New = func() any { return new(mailbox[Req]) }
 	h.workers.New = func() any { return newWorker[C, Req, Resp](cfg.Type, cfg.Context) }
 	for i := range h.queues {

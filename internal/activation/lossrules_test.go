@@ -19,7 +19,7 @@ import (
 
 // TestAnEntityHasOneIdentity checks that all messages of one call carry the same sender.
 func TestAnEntityHasOneIdentity(t *testing.T) {
-	c := &Context{shard: &shardInfo{typ: "t", node: 7}, id: "a"}
+	c := &Context{shard: &shardInfo{hostInfo: &hostInfo{typ: "t", node: 7}}, id: "a"}
 	first, err := SenderOf(c)
 	if err != nil || first == nil || *first != (Sender{Node: 7, Type: "t", ID: "a"}) {
 		t.Fatalf("sends as %+v: %v", first, err)
@@ -31,7 +31,7 @@ func TestAnEntityHasOneIdentity(t *testing.T) {
 		t.Errorf("outside of handlers: %v, %v", none, err)
 	}
 	c.unbind()
-	c.shard, c.id = &shardInfo{typ: "t", node: 7}, "b"
+	c.shard, c.id = &shardInfo{hostInfo: &hostInfo{typ: "t", node: 7}}, "b"
 	if next, _ := SenderOf(c); next.ID != "b" {
 		t.Errorf("the next call sends as %+v", next)
 	}
@@ -76,7 +76,7 @@ func TestARefusedCopyMayComeAgain(t *testing.T) {
 		o := &outcomes{}
 		var d *deduplicator
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Confirm = o.confirm })
-		d = &r.start(t, 0).dedup
+		d = deduplicatorOf(r.start(t, 0))
 		mark := func() *ReliableMark {
 			return &ReliableMark{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}
 		}

@@ -44,7 +44,7 @@ func (h *Host[C, Req, Resp]) Resume() {
 			s.mu.Lock()
 			for _, in := range s.parked { // none if the shard is gone
 				in.state = running
-				s.queue.pushTask(s, in, nil, false)
+				queueOf(s).pushTask(s, in, nil, false)
 			}
 			s.parked = nil
 			s.mu.Unlock()

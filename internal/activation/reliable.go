@@ -119,13 +119,33 @@ func (d *deduplicator) refuseCopy(from gossip.NodeID, mark *ReliableMark) {
 	d.confirm(from, d.shard, mark, ReliableRefused, false, nil)
 }
 
+// deduplicatorOf returns the deduplicator of a shard, which the first reliable message makes.
+func deduplicatorOf[C, Req, Resp any](s *Shard[C, Req, Resp]) *deduplicator {
+	if d := s.dedup.Load(); d != nil {
+		return d
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return makeDeduplicator(s)
+}
+
+// makeDeduplicator is deduplicatorOf with the mutex, or before the shard is used.
+func makeDeduplicator[C, Req, Resp any](s *Shard[C, Req, Resp]) *deduplicator {
+	d := s.dedup.Load()
+	if d == nil {
+		d = &deduplicator{mu: &s.mu, shard: s.info.number, closed: s.gone.Load(), counters: s.host.cfg.Counters, confirm: s.host.cfg.Confirm}
+		s.dedup.Store(d)
+	}
+	return d
+}
+
 // onReliableHandled records the outcome of a reliable message. A message that did not
 // reach its handler, since no instance could be made, may be retransmitted.
 func (r *runner[C, Req, Resp]) onReliableHandled(m *Message[Req], stashed bool, err error) {
 	_, own := err.(*Said)
 	if err != nil && !r.began && (own || !errors.Is(err, failure.State)) {
-		r.shard.dedup.refuseCopy(m.Reply.Node, m.reliableMark())
+		deduplicatorOf(r.shard).refuseCopy(m.Reply.Node, m.reliableMark())
 		return
 	}
-	r.shard.dedup.onHandled(m.Reply.Node, m.reliableMark(), stashed, err)
+	deduplicatorOf(r.shard).onHandled(m.Reply.Node, m.reliableMark(), stashed, err)
 }

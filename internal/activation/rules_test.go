@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/peerage-go/peerage/internal/headers"
 )
@@ -111,7 +112,7 @@ func TestContextsWithinACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := &Context{shard: &shardInfo{typ: "t"}, id: "a", from: &Sender{Type: "f", ID: "b"}, headers: h}
+	parent := &Context{shard: &shardInfo{hostInfo: &hostInfo{typ: "t"}}, id: "a", from: &Sender{Type: "f", ID: "b"}, headers: h}
 	outer, cancel := context.WithCancel(context.Background())
 	inner := new(Context)
 	if !BeginWithin(inner, parent, outer) {
@@ -167,13 +168,13 @@ func TestTheContextOfAShardIsMadeOnce(t *testing.T) {
 	if shard.info.base.made.Load() != nil {
 		t.Error("a handler that uses no context has made one")
 	}
-	ctx := shard.info.base.realContext()
-	if ctx.Err() != nil || shard.info.base.realContext() != ctx {
+	ctx := shard.info.base.realContext(shard.info.parent)
+	if ctx.Err() != nil || shard.info.base.realContext(shard.info.parent) != ctx {
 		t.Errorf("the context is made twice, or has ended: %v", ctx.Err())
 	}
 	unused := h.Shard(1)
 	h.Abandon()
-	for _, ended := range []context.Context{ctx, shard.info.base.realContext(), unused.info.base.realContext()} {
+	for _, ended := range []context.Context{ctx, shard.info.base.realContext(shard.info.parent), unused.info.base.realContext(unused.info.parent)} {
 		if ended.Err() != context.Canceled {
 			t.Errorf("after the end of the shard: %v", ended.Err())
 		}
@@ -184,11 +185,12 @@ func TestTheContextOfAShardIsMadeOnce(t *testing.T) {
 // first time while it ends all get one that is cancelled.
 func TestTheFirstUseOfAContextMeetsTheEnd(t *testing.T) {
 	for range 100 {
-		base, first := baseContext{parent: context.Background()}, make(chan context.Context, 2)
+		var base baseContext
+		first := make(chan context.Context, 2)
 		for range cap(first) {
-			go func() { first <- base.realContext() }()
+			go func() { first <- base.realContext(context.Background()) }()
 		}
-		base.endBase()
+		base.endBase(context.Background())
 		for range cap(first) {
 			if ctx := <-first; ctx.Err() != context.Canceled {
 				t.Fatalf("the context goes on: %v", ctx.Err())
@@ -230,5 +232,21 @@ func TestAShardNotesRecentInstancesFromTwoOn(t *testing.T) {
 	shard.mu.Unlock()
 	if at("b") != nil {
 		t.Error("an instance that has ended is noted")
+	}
+}
+
+// TestAShardAtRestIsSmall checks the size of a shard, since a node has one for each that it hosts.
+func TestAShardAtRestIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(Shard[*Context, int, int]{}); size > 224 {
+		t.Errorf("a shard has %d bytes", size)
+	}
+	h, _, s := benchHost(t, 10)
+	shard := h.Shard(0)
+	if err := offer(shard, "a", Message[int]{Reply: ReplyTo{Node: 1, Call: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	<-s.ch
+	if shard.dedup.Load() != nil || shard.states != nil {
+		t.Error("a shard without reliable messages or states has room for them")
 	}
 }

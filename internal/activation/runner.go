@@ -67,7 +67,7 @@ func (r *runner[C, Req, Resp]) closeRun() {
 		r.putBack()
 	}
 	s.mu.Unlock()
-	s.queue.pushTask(s, r.in, nil, false)
+	queueOf(s).pushTask(s, r.in, nil, false)
 }
 
 // runner is the state of one run.
@@ -241,7 +241,7 @@ func (s *Shard[C, Req, Resp]) endResting(in *instance[C, Req, Resp]) {
 func (r *runner[C, Req, Resp]) handleMessage(m *Message[Req]) {
 	h := r.shard.host
 	rare := m.rare
-	if rare != nil && (rare.timer != nil && !r.isDue(rare.timer) || rare.reliable != nil && !r.shard.dedup.admitCopy(m.Reply.Node, r.in.id, rare.reliable)) {
+	if rare != nil && (rare.timer != nil && !r.isDue(rare.timer) || rare.reliable != nil && !deduplicatorOf(r.shard).admitCopy(m.Reply.Node, r.in.id, rare.reliable)) {
 		return
 	}
 	if m.Reply.Call != 0 && r.expired(m) {

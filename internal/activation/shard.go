@@ -38,18 +38,17 @@ import (
 // A mutex per entity was rejected: it costs 8 bytes per entity and a second lock per
 // message, and gains nothing, since hundreds of shards spread the load.
 type Shard[C, Req, Resp any] struct {
-	info  shardInfo
-	host  *Host[C, Req, Resp]
-	queue *runQueue[C, Req, Resp]
+	info shardInfo
+	host *Host[C, Req, Resp]
 	// gone: abandoned or ended. Invariant: once set, entities is nil.
 	gone atomic.Bool
+	// busy counts instances that run, are parked or are holding. The mutex guards it.
+	busy int32
 
 	mu       sync.Mutex
 	entities *idtable.Table[instance[C, Req, Resp]]
 	// recent are some of entities, which Deliver finds without the table.
 	recent recentList[C, Req, Resp]
-	// busy counts instances that run, are parked or are holding.
-	busy   int
 	parked []*instance[C, Req, Resp]
 	// mailboxes lends the mailboxes of entities.
 	mailboxes mailboxPool[Req]
@@ -57,31 +56,39 @@ type Shard[C, Req, Resp any] struct {
 	waiters waitTable[C, Req, Resp]
 	// order is the order of eviction.
 	order *evictionOrder[C, Req, Resp]
-	// states are the entities' states that are transferred with the shard.
-	states stateTable
-	// dedup deduplicates reliable messages.
-	dedup deduplicator
+	// states are the entities' states that are transferred with the shard, nil if it came with
+	// none, until it leaves.
+	states *stateTable
+	// dedup deduplicates reliable messages. It is nil until the first one: see deduplicatorOf.
+	dedup atomic.Pointer[deduplicator]
 	// stopping is set while an orderly stop is in progress.
 	stopping *stopping[C, Req, Resp]
 }
 
 func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Token, states map[string][]byte) *Shard[C, Req, Resp] {
 	s := &Shard[C, Req, Resp]{host: h, entities: idtable.New(func(in *instance[C, Req, Resp]) string { return in.id })}
-	s.queue = &h.queues[number%queues]
 	s.mailboxes.shared = &h.mailboxes
 	s.waiters = waitTable[C, Req, Resp]{cfg: &h.cfg, mailboxes: &s.mailboxes}
-	s.dedup = deduplicator{mu: &s.mu, shard: number, counters: h.cfg.Counters, confirm: h.cfg.Confirm}
 	if h.cfg.Passivation.Limit > 0 {
 		s.order = newEvictionOrder[C, Req, Resp](h.cfg.Passivation.Eviction, h.share())
 	}
-	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: baseContext{parent: h.base}, ops: s}
-	if err := s.dedup.restoreFrom(states); err != nil {
-		h.cfg.Counters.StatesLost.Add(1)
-		h.cfg.Logger.Error("sharding: the memory of reliable producers did not decode; their messages may run twice",
-			"type", h.cfg.Type, "shard", number, "error", err)
+	s.info = shardInfo{hostInfo: &h.info, number: number, token: token, ops: s}
+	if _, ok := states[memoryKey]; ok {
+		if err := makeDeduplicator(s).restoreFrom(states); err != nil {
+			h.cfg.Counters.StatesLost.Add(1)
+			h.cfg.Logger.Error("sharding: the memory of reliable producers did not decode; their messages may run twice",
+				"type", h.cfg.Type, "shard", number, "error", err)
+		}
 	}
-	s.states.arrived = states
+	if len(states) > 0 {
+		s.states = &stateTable{arrived: states}
+	}
 	return s
+}
+
+// queueOf returns the queue of a shard's runnable instances.
+func queueOf[C, Req, Resp any](s *Shard[C, Req, Resp]) *runQueue[C, Req, Resp] {
+	return &s.host.queues[s.info.number%queues]
 }
 
 // Number returns the shard's number.
@@ -292,7 +299,7 @@ func (s *Shard[C, Req, Resp]) startInstanceBy(by *BatchInserter[C, Req, Resp], i
 	in.state = running
 	s.busy++
 	if by == nil {
-		s.queue.pushTask(s, in, m, control)
+		queueOf(s).pushTask(s, in, m, control)
 	} else {
 		by.addTask(s, in, m, control)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // stateTable holds the entities' states that are transferred with a shard; it belongs to
-// the shard's mutex.
+// the shard's mutex. The nil stateTable is empty, and collects nothing.
 type stateTable struct {
 	// arrived are the states that came with the shard, until their entities restore them.
 	arrived map[string][]byte
@@ -28,6 +28,9 @@ func (t *stateTable) startLeaving() {
 
 // stateOf returns the state of an entity, and whether there is one.
 func (t *stateTable) stateOf(id string) (state []byte, ok bool) {
+	if t == nil {
+		return nil, false
+	}
 	if t.leaves {
 		state, ok = t.leaving[id]
 	} else {
@@ -38,7 +41,7 @@ func (t *stateTable) stateOf(id string) (state []byte, ok bool) {
 
 // addLeaving adds a state that leaves with the shard. Without startLeaving it does nothing.
 func (t *stateTable) addLeaving(id string, state []byte) {
-	if !t.leaves {
+	if t == nil || !t.leaves {
 		return
 	}
 	if t.leaving == nil {
@@ -49,14 +52,25 @@ func (t *stateTable) addLeaving(id string, state []byte) {
 
 // dropState removes the state of an entity that has restored it.
 func (t *stateTable) dropState(id string) {
-	delete(t.arrived, id)
-	delete(t.leaving, id)
+	if t != nil {
+		delete(t.arrived, id)
+		delete(t.leaving, id)
+	}
+}
+
+// leavingStates returns the states that leave with the shard.
+func (t *stateTable) leavingStates() map[string][]byte {
+	if t == nil {
+		return nil
+	}
+	return t.leaving
 }
 
 // countMissing counts the entities whose states do not leave with the shard.
 func (t *stateTable) countMissing(ids iter.Seq[string]) (n int) {
+	leaving := t.leavingStates()
 	for id := range ids { // order-free: a count
-		if _, ok := t.leaving[id]; !ok {
+		if _, ok := leaving[id]; !ok {
 			n++
 		}
 	}
@@ -150,7 +164,7 @@ func (r *runner[C, Req, Resp]) keepState(m *Message[Req], resp Resp, err error, 
 	if bad == nil && m.reliableMark() != nil && !stashed {
 		var kept bool
 		if kept, bad = r.keepReliable(state); !kept && bad == nil {
-			r.shard.dedup.refuseCopy(m.Reply.Node, m.reliableMark())
+			deduplicatorOf(r.shard).refuseCopy(m.Reply.Node, m.reliableMark())
 			return
 		}
 	} else if bad == nil {

@@ -64,8 +64,11 @@ func (s *Shard[C, Req, Resp]) beginStop(timeout time.Duration, keep bool, done f
 	}
 	st := &stopping[C, Req, Resp]{done: done, keep: keep}
 	if keep {
+		if s.states == nil {
+			s.states = &stateTable{}
+		}
 		s.states.startLeaving()
-	} else {
+	} else if s.states != nil {
 		s.host.cfg.Counters.StatesLost.Add(len(s.states.arrived))
 	}
 	s.stopping = st
@@ -138,11 +141,13 @@ func (s *Shard[C, Req, Resp]) finishStop(forced bool) {
 		s.host.cfg.Counters.StatesLost.Add(s.states.countMissing(idsOf(s.entities)))
 	}
 	if st.keep {
-		if b := s.dedup.encodeMemory(); len(b) > 0 {
-			s.states.addLeaving(memoryKey, b)
+		if d := s.dedup.Load(); d != nil {
+			if b := d.encodeMemory(); len(b) > 0 {
+				s.states.addLeaving(memoryKey, b)
+			}
 		}
 	}
-	states := s.states.leaving
+	states := s.states.leavingStates()
 	s.emptyShard()
 	s.host.work.Go(func() {
 		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced, States: states})
@@ -162,7 +167,7 @@ func (s *Shard[C, Req, Resp]) abandonAll() {
 // batches before their next message.
 func (s *Shard[C, Req, Resp]) emptyShard() {
 	s.gone.Store(true)
-	s.info.base.endBase()
+	s.info.base.endBase(s.info.parent)
 	s.waiters.releaseAll()
 	if s.stopping != nil {
 		s.stopping.timer.Stop()
@@ -182,8 +187,10 @@ func (s *Shard[C, Req, Resp]) emptyShard() {
 	s.host.cfg.Counters.Entities.Add(-s.entities.Len())
 	s.recent.slots = nil
 	s.entities, s.parked, s.mailboxes.spare = nil, nil, nil
-	s.states, s.order = stateTable{}, nil
-	s.dedup.dropMemory()
+	s.states, s.order = nil, nil
+	if d := s.dedup.Load(); d != nil {
+		d.dropMemory()
+	}
 	s.host.removeShard(s)
 	if len(lost) > 0 {
 		s.host.work.Go(func() { s.failMessages(lost, failure.Abandoned) })
@@ -195,7 +202,7 @@ func (s *Shard[C, Req, Resp]) failMessages(msgs []Message[Req], err error) {
 	tells := 0
 	for _, m := range msgs {
 		if m.reliableMark() != nil {
-			s.dedup.refuseCopy(m.Reply.Node, m.reliableMark())
+			deduplicatorOf(s).refuseCopy(m.Reply.Node, m.reliableMark())
 			continue
 		}
 		if m.Reply.Call == 0 {

@@ -98,7 +98,7 @@ func (s *Shard[C, Req, Resp]) endPause(in *instance[C, Req, Resp]) {
 	if in.state == holding && !s.gone.Load() {
 		in.state = running
 		in.cold.hold.Stop()
-		s.queue.pushTask(s, in, nil, false)
+		queueOf(s).pushTask(s, in, nil, false)
 	}
 }
 
