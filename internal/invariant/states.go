@@ -51,11 +51,7 @@ func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool
 // Handled records that an instance with a state handled a message, and returns the
 // resulting state.
 func (s *States) Handled(entity int, number, message uint64) uint64 {
-	next := (number ^ message) * 0x9e3779b97f4a7c15
-	next ^= next >> 29
-	if next == 0 {
-		next = 1
-	}
+	next := follow(number, message)
 	s.newest[entity] = version{number: next}
 	if s.known != nil {
 		if s.known[entity] == nil {
@@ -64,4 +60,11 @@ func (s *States) Handled(entity int, number, message uint64) uint64 {
 		s.known[entity][next] = true
 	}
 	return next
+}
+
+// follow returns the state that follows another one by a message.
+func follow(number, message uint64) uint64 {
+	next := (number ^ message) * 0x9e3779b97f4a7c15
+	next ^= next >> 29
+	return max(next, 1)
 }

@@ -23,6 +23,7 @@
 //	record      what a run did, in a form that can be drawn
 //	datapath    routes, callers, windows and mailboxes of one entity type
 //	statemove   shell of the core that moves states to the next homes of shards
+//	statecopy   shell of the core that replicates the states of entities
 //	virtual     the schedule, clocks, threads, timers and random numbers
 //
 // Messages of cores and states that move are encoded and decoded on the way (network/recode.go),
@@ -52,12 +53,14 @@
 // clients make all kinds of requests, also those that must be refused, values are compared in
 // parts, and deletions of durable keys are soon forgotten (replica/requests.go). In some, each
 // process has reliable producers (sharding/producer.go), whose messages run once and in order
-// unless the memory of a shard is lost with its home (sharding/copies.go).
+// unless the memory of a shard is lost with its home (sharding/copies.go). In some, the states of
+// entities are replicated: an answer waits until a majority of the copies has what it shows, and
+// every later instance must begin with it, unless so many copies are gone that it may be lost
+// (sharding/standbys.go).
 //
 // Not modelled: TLS, the sizes of frames, flows of the transport (a small frame never
 // passes a large one), messages that no connection carries, passivation, remembered entities,
-// daemons, replicated state (package standby has a simulator of its own), nodes with a role that do
-// not run its types.
+// daemons, nodes with a role that do not run its types.
 //
 // # A run
 //

@@ -27,8 +27,8 @@ type plantedBug struct {
 	trouble bool
 	// clocks has the clocks of stamps jump in every run.
 	clocks bool
-	// reliable has reliable producers in every run.
-	reliable bool
+	// reliable has reliable producers in every run, replicated replicated states.
+	reliable, replicated bool
 }
 
 // plantedViews are bugs of the view core.
@@ -66,6 +66,14 @@ var plantedCores = []plantedBug{
 	{name: "duplicates run", reliable: true},
 	{name: "nothing sent again", reliable: true},
 	{name: "memory stays behind", reliable: true},
+	{name: "no fence", replicated: true},
+	{name: "one copy is enough", replicated: true},
+	{name: "first answer is enough", replicated: true},
+	{name: "older copy replaces newer", replicated: true},
+	{name: "announce before filled", replicated: true},
+	{name: "older write replaces newer", replicated: true},
+	{name: "former holders not notified", replicated: true},
+	{name: "old layout alone", replicated: true},
 }
 
 // plantedBugs are bugs of the simulator's own parts, which stand for those of shells.
@@ -119,7 +127,7 @@ func playPlanted(t *testing.T, b plantedBug, cfg Config) {
 	t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
 		planted.MustCatch(t, b.name, func() string {
 			cfg.Brief, cfg.aim, cfg.apart, cfg.Seed = true, b.aim, b.apart, b.seen
-			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable = b.disks, b.trouble, b.clocks, b.reliable
+			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable, cfg.replicated = b.disks, b.trouble, b.clocks, b.reliable, b.replicated
 			for n := range plantedSeeds {
 				if r := Run(cfg); r.Failure != nil {
 					planted.Without(func() {

@@ -57,6 +57,8 @@ type Config struct {
 	trouble bool
 	// rings, set by tests, has cuts be rings in every run.
 	rings bool
+	// replicated, set by tests, has states replicated in every run.
+	replicated bool
 	// weak, set by tests, has a setting of each run void some guarantees.
 	weak bool
 	// disks, set by tests, has every run be one with durable words.
@@ -75,7 +77,7 @@ func (cfg *Config) options() *seed.Options {
 	}
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
-		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Former: cfg.former, Aim: cfg.aim,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Replicated: cfg.replicated, Former: cfg.former, Aim: cfg.aim,
 	}
 }
 
@@ -186,6 +188,8 @@ func (cfg *Config) test() string {
 		return "TestEdges"
 	case cfg.reliable:
 		return "TestReliable"
+	case cfg.replicated:
+		return "TestReplicated"
 	case cfg.requests:
 		return "TestRequests"
 	case cfg.disks:

@@ -175,6 +175,11 @@ func TestReliable(t *testing.T) {
 	special(t, Config{reliable: true}, 11_000_000, coverage.Confirmed, coverage.Resent, coverage.Repeated, coverage.PutOff)
 }
 
+// TestReplicated plays runs in which the states of entities are replicated.
+func TestReplicated(t *testing.T) {
+	special(t, Config{replicated: true}, 12_000_000, coverage.CopyFound)
+}
+
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, coverage.Corrupted, coverage.Blocked)

@@ -103,6 +103,11 @@ const (
 	MixedReleases
 	Flushed
 	Undelivered
+	CopyFound
+	CopiesShort
+	CopiesLost
+	NotKept
+	Deposed
 	// End is the number of marks.
 	End
 )
@@ -204,6 +209,11 @@ var names = [...]string{
 	MixedReleases:  "releases of the application differ",
 	Flushed:        "reliable producer flushed",
 	Undelivered:    "states that no other process holds",
+	CopyFound:      "replicated state found",
+	CopiesShort:    "acknowledged states may be missing",
+	CopiesLost:     "acknowledged state lost with a majority of its copies",
+	NotKept:        "reply without enough copies",
+	Deposed:        "shard superseded by a newer allocation",
 }
 
 // String returns the mark's name.

@@ -25,6 +25,8 @@ type Options struct {
 	Requests bool
 	// Reliable has reliable producers in every run.
 	Reliable bool
+	// Replicated has states replicated in every run.
+	Replicated bool
 	// Former leaves out what seeds draw since November 2026, so that seeds which once failed keep
 	// their runs.
 	Former bool
@@ -164,7 +166,9 @@ type Config struct {
 	// waits for the next one; 0 for those of production. BulkBytes bounds a chunk of states that a
 	// connection carries, 0 for no bound.
 	HeldBytes, BulkBytes int
-	PartialMax           time.Duration
+	// PageBytes bounds a message between replicas of states, 0 for the bound of production.
+	PageBytes  int
+	PartialMax time.Duration
 	// Refusals is the chance, in percent, that a process declines in a view to
 	// coordinate, as one that was refused.
 	Refusals int
@@ -245,6 +249,8 @@ type Type struct {
 	State bool
 	// Reliable: each process has a reliable producer for the type.
 	Reliable bool `json:",omitempty"`
+	// Replicas is the number of processes that hold each state, 0 if states are not replicated.
+	Replicas int `json:",omitempty"`
 	// Proxies are the hosts that only send, Absent those that do not run the type, and Late
 	// those of the absent that run it from some moment on. All are bits by host.
 	Proxies, Absent, Late int

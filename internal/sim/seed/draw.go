@@ -73,7 +73,21 @@ func Draw(cfg *Options) Config {
 	s.drawRequests(virtual.NewRand(cfg.Seed, 63), cfg)
 	s.drawReliable(virtual.NewRand(cfg.Seed, 65), cfg)
 	s.drawMoves(virtual.NewRand(cfg.Seed, 67), cfg)
+	s.drawReplicated(virtual.NewRand(cfg.Seed, 70), cfg)
 	return s
+}
+
+// drawReplicated draws which types have replicated states, and on how many processes.
+func (s *Config) drawReplicated(r *virtual.Rand, cfg *Options) {
+	if cfg.Former || s.Apart || !cfg.Replicated && (cfg.Narrow || !r.Chance(20)) {
+		return
+	}
+	for i := range s.Types {
+		if t := &s.Types[i]; i == 0 || r.Coin() {
+			t.Replicas, t.State, t.Reliable = []int{2, 2, 3, 3, 3, 5}[r.IntN(6)], false, false
+		}
+	}
+	s.PageBytes = []int{0, 0, 150}[r.IntN(3)]
 }
 
 // drawEvidence draws how good proofs of death are. A network that rejects gives weak

@@ -83,9 +83,12 @@ func (x *instances) onReturn(i *instance, msg *datapath.Message) {
 	if i.gone {
 		how = invariant.Unknown
 	}
-	if msg.Copy != nil {
+	switch {
+	case msg.Copy != nil:
 		x.onCopyReturn(i, msg)
-	} else {
+	case x.copies != nil && !i.gone:
+		x.keepState(i, msg)
+	default:
 		x.calls.reply(msg, how)
 	}
 	if !i.gone {
@@ -106,7 +109,10 @@ func (x *instances) handle(i *instance, msg *datapath.Message) {
 	if msg.Copy != nil {
 		x.judgeCopy(i, msg)
 	}
-	if m.spec.State {
+	switch {
+	case m.spec.Replicas > 0:
+		i.states[msg.Entity] = m.checks.kept.Handled(msg.Entity, i.states[msg.Entity], uint64(msg.Sender)^msg.Seq)
+	case m.spec.State:
 		i.states[msg.Entity] = m.checks.states.Handled(msg.Entity, i.states[msg.Entity], uint64(msg.Sender)^msg.Seq)
 	}
 	if msg.Probe {

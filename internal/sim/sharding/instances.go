@@ -22,6 +22,7 @@ type instances struct {
 	calls  *calls
 	mover  *statemove.Mover
 	shards []*instance
+	standbys
 	// onConfirm and onFreed inform the producer of this process.
 	onConfirm func(from gossip.NodeID, c *confirmFrame)
 	onFreed   func(reliable.Freed)
@@ -53,13 +54,20 @@ func (i *instance) key() protocol.ShardToken {
 	return protocol.ShardToken{Shard: i.shard, Token: i.token}
 }
 
-// startShard starts a shard.
+// startShard starts a shard, or has it wait for its replicated states.
 func (x *instances) startShard(e region.StartShard) {
+	if !x.awaitStates(e) {
+		x.startNow(e, map[int]uint64{})
+	}
+}
+
+// startNow starts a shard with replicated states.
+func (x *instances) startNow(e region.StartShard, states map[int]uint64) {
 	m, p, r := x.m, x.m.p, x.m.run
 	if x.shards[e.Shard] != nil {
 		r.Fail("S11", "%s is ordered to start shard %d (%s), which runs there (%s)", p.Label, e.Shard, r.Names.Token(e.Token), r.Names.Token(x.shards[e.Shard].token))
 	}
-	i := &instance{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: r.Config.MailboxMax}}
+	i := &instance{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: states, boxes: datapath.Mailboxes{Most: r.Config.MailboxMax}}
 	x.recordStart(i)
 	r.Judge(m.checks.hosting.Started(time.Duration(r.Now()), p.Node.ID, e.Shard, e.Token, x.cores.regionView))
 	x.shards[e.Shard] = i
@@ -91,9 +99,10 @@ func (x *instances) stopShard(e region.StopShard) {
 	m, p := x.m, x.m.p
 	i := x.shards[e.Shard]
 	st := protocol.ShardToken{Shard: e.Shard, Token: e.Token}
+	delete(x.waiting, e.Shard)
 	if i == nil || i.token != e.Token {
-		if e.To == 0 || e.To == p.Node.ID {
-			x.reportStopped(st)
+		if e.To == 0 || e.To == p.Node.ID || x.copies != nil {
+			x.reportGone(st, e.Within)
 			return
 		}
 		// Stopped before, and sent to a home that has died since.
@@ -152,11 +161,11 @@ func (x *instances) finishStop(i *instance) {
 	x.shards[i.shard] = nil
 	m.checks.hosting.Stopped(m.p.Node.ID, i.shard)
 	m.checks.noteStopped(i.key())
-	if i.stop.To != 0 && i.stop.To != m.p.Node.ID {
+	if i.stop.To != 0 && i.stop.To != m.p.Node.ID && x.copies == nil {
 		x.mover.Send(i.stop, cargo)
 		return
 	}
-	x.reportStopped(i.key())
+	x.reportGone(i.key(), i.stop.Within)
 }
 
 // dropWaiting drops what waits in the mailboxes of a shard that has ended.
@@ -173,14 +182,23 @@ func (x *instances) dropWaiting(i *instance) {
 
 // abandonAll drops everything that runs here; no user code runs.
 func (x *instances) abandonAll() {
-	for n, i := range x.shards {
+	clear(x.waiting)
+	if x.copies != nil {
+		x.copies.AbandonAll()
+	}
+	for _, i := range x.shards {
 		if i != nil {
-			i.gone = true
-			x.recordEnd(i, "dropped")
-			x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.stop.To, "abandoned")
-			x.dropWaiting(i)
-			x.shards[n] = nil
+			x.abandon(i)
 		}
 	}
 	x.m.checks.hosting.Abandoned(x.m.p.Node.ID)
+}
+
+// abandon drops a shard; no user code runs.
+func (x *instances) abandon(i *instance) {
+	i.gone = true
+	x.recordEnd(i, "dropped")
+	x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.stop.To, "abandoned")
+	x.dropWaiting(i)
+	x.shards[i.shard] = nil
 }

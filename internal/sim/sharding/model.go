@@ -41,7 +41,10 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 	*b = base{site: s, p: s.p, run: r, spec: &r.Config.Types[number], number: number, checks: s.inv.types[number]}
 	m.outbox = outbox{m: b, answers: map[gossip.NodeID][]Frame{}}
 	m.calls = calls{m: b, outbox: &m.outbox, withdraw: func(msg *datapath.Message) bool { return m.path.Withdraw(msg) }, open: map[uint64]*call{}, cancelled: map[askOf]bool{}}
-	m.cores = cores{m: b, perform: m.perform, onRegister: func() { m.path = m.newPath() }}
+	m.cores = cores{m: b, perform: m.perform, onRegister: func() {
+		m.path = m.newPath()
+		m.instances.hostStandbys()
+	}}
 	if store != nil {
 		m.cores.records = &records{m: b, store: store, answer: func(outcome func() coordinator.Event) {
 			m.cores.put(func() { m.cores.stepCoordinator(outcome()) })
@@ -63,6 +66,7 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 		}
 	}
 	m.cores.startCores()
+	m.instances.startStandbys()
 	return m
 }
 
@@ -87,6 +91,8 @@ func (m *Model) receiveFrame(from gossip.NodeID, frame Frame) {
 		if m.mover.OnAck(from, f.ack) {
 			m.run.Hit(coverage.StateSent)
 		}
+	case *standbyFrame:
+		m.instances.copies.Receive(from, f.msg)
 	case *confirmFrame:
 		m.producer.onConfirm(from, f)
 	case *callFrame:

@@ -74,6 +74,9 @@ func (n *Node) ViewChanged(v *gossip.View) {
 	n.view = v
 	for _, m := range n.models {
 		m.cores.setView(v)
+		if c := m.instances.copies; c != nil {
+			c.SetView(v)
+		}
 	}
 	if old == nil {
 		return

@@ -39,6 +39,9 @@ var steps = slices.Concat([]step{
 	{"no reliable messages", func(c *seed.Config) bool {
 		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Reliable, false) })
 	}},
+	{"no replicated states", func(c *seed.Config) bool {
+		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Replicas, 0) })
+	}},
 	{"no asks", func(c *seed.Config) bool { return clearTo(&c.AskPercent, 0) }},
 	{"fewer messages", func(c *seed.Config) bool {
 		return c.TellEvery < time.Second && clearTo(&c.TellEvery, min(2*c.TellEvery, time.Second))
