@@ -173,6 +173,12 @@ func (t *table) orderStart(id protocol.ShardID) {
 	if assert.Enabled {
 		s.assertWritten(id)
 	}
+	t.awaitStart(id)
+}
+
+// awaitStart orders the home to start the shard, and waits until it runs.
+func (t *table) awaitStart(id protocol.ShardID) {
+	s := &t.shards[id]
 	t.setPhase(s, starting)
 	s.sent = t.now
 	t.outbox.hosts.addItem(s.home, id)

@@ -258,6 +258,27 @@ func TestTheCensusServesWhatItsHomeConfirms(t *testing.T) {
 	}
 }
 
+// A shard that its home is starting takes no message yet. The census neither serves it nor places
+// it again: the order to start is repeated, and its home is published once the shard runs.
+func TestTheCensusAwaitsWhatStarts(t *testing.T) {
+	tok := protocol.Token{Term: 5, Seq: 2}
+	record := protocol.Record{Shard: 1, Home: 2, Token: tok, State: protocol.Allocated}
+	for name, records := range map[string][]protocol.Record{"on record": {record}, "without a record": nil} {
+		b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+		b.settle(records, map[gossip.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok, State: protocol.ClaimStarting}}})
+		if o := one[*protocol.HostShards](b); len(o.Shards) != 1 || o.Shards[0].Token != tok {
+			t.Errorf("%s: orders %+v", name, o.Shards)
+		}
+		b.none(count[*protocol.Homes])
+		b.ask(3, 1)
+		b.none(count[*protocol.Homes])
+		b.receive(2, &protocol.ShardsHosted{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: tok}}})
+		if s := &b.c.table.shards[1]; s.home != 2 || s.token != tok || !s.served() || count[*protocol.Homes](b) == 0 {
+			t.Errorf("%s: once it runs: %+v, did %+v", name, s, b.did)
+		}
+	}
+}
+
 // A shard that its home is stopping is told to nobody.
 func TestTheCensusDoesNotServeWhatStops(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2, 3)

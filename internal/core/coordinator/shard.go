@@ -14,6 +14,7 @@ import (
 //	hosted --move--> closing --all BeginAcks--> stopping --Stopped--> free
 //	closing --time out--> hosted          stopping --time out--> asking
 //	asking --ShardsHosted--> hosted       asking --Stopped--> free
+//	claim of a shard that is being started --census--> starting
 //	any --home leaves the view, Stopped at its token or above--> free
 //
 // recorded and claimed exist while the census runs only: the read has found a home,

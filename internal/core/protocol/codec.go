@@ -199,13 +199,13 @@ func (o *HandOffOrder) codeFields(c *wire.Coder) {
 func (x *Claim) codeFields(c *wire.Coder) {
 	codeShard(&x.Shard, c)
 	x.Token.codeFields(c)
-	wire.Byte(c, "claim state", &x.State, ClaimStopping)
+	wire.Byte(c, "claim state", &x.State, ClaimStarting)
 	switch x.State {
-	case ClaimHosted:
+	case ClaimHosted, ClaimStarting:
 	case ClaimStopping:
 		wire.U64(c, &x.To)
 	default:
-		c.Fail(&wire.LimitError{Field: "claim state", Declared: uint64(x.State), Max: uint64(ClaimStopping)})
+		c.Fail(&wire.LimitError{Field: "claim state", Declared: uint64(x.State), Max: uint64(ClaimStarting)})
 	}
 }
 

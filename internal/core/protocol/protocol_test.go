@@ -24,7 +24,7 @@ func samples() []Message {
 		&ShardsHosted{h, sts},
 		&BeginAck{h, sts},
 		&Stopped{h, sts},
-		&CensusReport{h, true, s, []Claim{{1, t1, ClaimHosted, 0}, {2, t2, ClaimStopping, 9}}, []Held{{3, t1, 8, 9, 7<<32 | 4, true}}},
+		&CensusReport{h, true, s, []Claim{{1, t1, ClaimHosted, 0}, {2, t2, ClaimStopping, 9}, {3, t1, ClaimStarting, 0}}, []Held{{3, t1, 8, 9, 7<<32 | 4, true}}},
 		&Drain{h},
 		&Refused{h},
 		&Seen{h},

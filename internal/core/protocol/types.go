@@ -91,10 +91,12 @@ type HandOffOrder struct {
 type ClaimState uint8
 
 const (
-	// ClaimHosted: it runs, or is being started.
+	// ClaimHosted: it runs.
 	ClaimHosted ClaimState = iota + 1
 	// ClaimStopping: it is being stopped, and Stopped will follow.
 	ClaimStopping
+	// ClaimStarting: it is being started, and takes no message yet. Hosted will follow.
+	ClaimStarting
 )
 
 // Claim is one line of a census report: this node hosts Shard under Token.

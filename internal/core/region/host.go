@@ -57,6 +57,18 @@ func (h *host) stopOf() hostStop {
 	return *h.stop
 }
 
+// claim is the line of a census report about a shard that has a phase here.
+func (h *host) claim(id protocol.ShardID) protocol.Claim {
+	cl := protocol.Claim{Shard: id, Token: h.token, State: protocol.ClaimHosted}
+	switch h.phase {
+	case starting:
+		cl.State = protocol.ClaimStarting
+	case stopping:
+		cl.State, cl.To = protocol.ClaimStopping, h.stop.to
+	}
+	return cl
+}
+
 // turning is an order to send a state that waits here to another home.
 type turning struct {
 	to     gossip.NodeID

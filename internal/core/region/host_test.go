@@ -111,6 +111,21 @@ func TestStoppedIsRepeatedUntilConfirmed(t *testing.T) {
 	refuse[*protocol.Stopped](b)
 }
 
+// A census learns how far each shard has started or stopped: one that starts takes no message yet.
+func TestTheCensusReportsHowFarAShardIs(t *testing.T) {
+	b := newBench(t, &Floors{})
+	starts := b.token()
+	b.hostShard(1, starts)
+	runs, stops := b.run(2), b.run(3)
+	b.receive(&protocol.HandOff{Head: b.head(), Shards: []protocol.HandOffOrder{{Shard: 3, Token: stops, Move: b.token(), To: other}}})
+	b.receive(&protocol.CensusRequest{Head: b.head()})
+	report := []protocol.Claim{{Shard: 1, Token: starts, State: protocol.ClaimStarting},
+		{Shard: 2, Token: runs, State: protocol.ClaimHosted}, {Shard: 3, Token: stops, State: protocol.ClaimStopping, To: other}}
+	if r := want[*protocol.CensusReport](b); !slices.Equal(r.Claims, report) {
+		t.Errorf("reports %+v, want %+v", r.Claims, report)
+	}
+}
+
 func TestFloorsOutliveTheRegion(t *testing.T) {
 	f := &Floors{}
 	b := newBench(t, f)

@@ -83,11 +83,7 @@ func (c *Core) Hosted() []protocol.Claim {
 	var out []protocol.Claim
 	for id, h := range c.hosts.list.usedShards() {
 		if h.phase != none {
-			cl := protocol.Claim{Shard: id, Token: h.token, State: protocol.ClaimHosted}
-			if h.phase == stopping {
-				cl.State = protocol.ClaimStopping
-			}
-			out = append(out, cl)
+			out = append(out, h.claim(id))
 		}
 	}
 	return out

@@ -159,11 +159,7 @@ func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 		if h.phase == none {
 			continue
 		}
-		cl := protocol.Claim{Shard: id, Token: h.token, State: protocol.ClaimHosted}
-		if h.phase == stopping {
-			cl.State, cl.To = protocol.ClaimStopping, h.stop.to
-		}
-		report.Claims = append(report.Claims, cl)
+		report.Claims = append(report.Claims, h.claim(id))
 	}
 	report.Held = c.states.heldStates(c.drain.last)
 	c.traceEvent(TraceCensus, from, protocol.Token{Term: m.Term}, "")
