@@ -56,11 +56,13 @@ func TestDrainAsksWhoHasNotSaid(t *testing.T) {
 	one[*protocol.Drained](b)
 }
 
-// A node from which the last shard was taken is told so when the next home is on record,
-// not before. Only its own region could tell a successor where the state went, and it
-// would be gone (seed 1072325 of the simulator's TestOrderly: an office changed hands in
-// between, and the one that was replaced said Drained).
-func TestDrainEndsWhenTheNextHomeIsOnRecord(t *testing.T) {
+// A node from which the last shard was taken is told so when the shard runs at its next home, and
+// not before. Until the next home is on record, only the node's own region could tell a
+// successor where the state went, and it would be gone (seed 1072325 of the simulator's
+// TestOrderly: an office changed hands in between, and the one that was replaced said Drained).
+// Until the shard runs, its home may collect replicated states from the node (seed 12004781 of
+// TestReplicated).
+func TestDrainEndsWhenTheNextHomeRuns(t *testing.T) {
 	b, tok, to := handedOff(t)
 	b.stopped(2, tok, 0).none(count[*protocol.Drained])
 	w := one[Write](b)
@@ -71,8 +73,28 @@ func TestDrainEndsWhenTheNextHomeIsOnRecord(t *testing.T) {
 	b.step(WriteDone{ID: w.ID, Result: Unknown}).none(count[*protocol.Drained])
 	b.now = b.c.Deadline()
 	b.step(Tick{}).none(count[*protocol.Drained])
-	b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).none(count[*protocol.Drained])
+	b.started()
 	one[*protocol.Drained](b)
+}
+
+// A coordinator that takes office while the next home still starts the shard knows from the record
+// from which node the states may come, and lets that node wait, too.
+func TestDrainEndsWhenTheNextHomeRunsAlsoForASuccessor(t *testing.T) {
+	for from, waits := range map[gossip.NodeID]bool{2: true, 0: false} {
+		b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+		r := protocol.Record{Shard: 1, Home: 3, Token: protocol.Token{Term: 5, Seq: 2}, State: protocol.Allocated, From: from}
+		if from != 0 {
+			r.Ended = protocol.Token{Term: 5, Seq: 1}
+		}
+		b.settle([]protocol.Record{r}, map[gossip.NodeID][]protocol.Claim{3: {{Shard: 1, Token: r.Token, State: protocol.ClaimStarting}}})
+		if b.drain(2); (count[*protocol.Drained](b) == 0) != waits {
+			t.Errorf("states from %v: did %+v", from, b.did)
+		}
+		if b.receive(3, &protocol.ShardsHosted{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: r.Token}}}); waits {
+			one[*protocol.Drained](b)
+		}
+	}
 }
 
 // A member that obeyed its last order is not silent, even if the message that acknowledged
