@@ -226,8 +226,8 @@ func (t *table) publishServed() {
 		t.tellServed(n)
 	}
 	for i := range t.shards {
-		if s := &t.shards[i]; s.served() && s.wait != nil {
-			s.wait.waiters = nil
+		if s := &t.shards[i]; s.served() {
+			s.wait = nil
 		}
 	}
 }
@@ -246,6 +246,9 @@ func (t *table) answerWaiters(id protocol.ShardID) {
 // releaseHome frees a shard. All writes and orders under its token are void.
 func (t *table) releaseHome(s *shard) {
 	t.setPhase(s, free)
+	if t.cfg.Collects {
+		s.needWait().last = s.home
+	}
 	s.home = 0
 	s.moveFrom(0, protocol.Token{})
 	t.dirty = true

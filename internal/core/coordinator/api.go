@@ -33,6 +33,9 @@ type Config struct {
 	DeclinedIn gossip.Epoch
 	// Strategy places shards. Default: strategy.LeastShards{}.
 	Strategy strategy.Strategy
+	// Collects: the next home of a shard collects states from its holders, the former home among
+	// them, before the shard runs.
+	Collects bool
 	// MinMembers is how many regions must be present before the very first allocation.
 	// A cluster that has allocated a shard has met it for good. Default: 1.
 	MinMembers int

@@ -56,13 +56,11 @@ func TestDrainAsksWhoHasNotSaid(t *testing.T) {
 	one[*protocol.Drained](b)
 }
 
-// A node from which the last shard was taken is told so when the shard runs at its next home, and
-// not before. Until the next home is on record, only the node's own region could tell a
-// successor where the state went, and it would be gone (seed 1072325 of the simulator's
-// TestOrderly: an office changed hands in between, and the one that was replaced said Drained).
-// Until the shard runs, its home may collect replicated states from the node (seed 12004781 of
-// TestReplicated).
-func TestDrainEndsWhenTheNextHomeRuns(t *testing.T) {
+// A node from which the last shard was taken is told so when the next home is on record,
+// not before. Only its own region could tell a successor where the state went, and it
+// would be gone (seed 1072325 of the simulator's TestOrderly: an office changed hands in
+// between, and the one that was replaced said Drained).
+func TestDrainEndsWhenTheNextHomeIsOnRecord(t *testing.T) {
 	b, tok, to := handedOff(t)
 	b.stopped(2, tok, 0).none(count[*protocol.Drained])
 	w := one[Write](b)
@@ -73,27 +71,67 @@ func TestDrainEndsWhenTheNextHomeRuns(t *testing.T) {
 	b.step(WriteDone{ID: w.ID, Result: Unknown}).none(count[*protocol.Drained])
 	b.now = b.c.Deadline()
 	b.step(Tick{}).none(count[*protocol.Drained])
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
+	one[*protocol.Drained](b)
+}
+
+// If the next home collects states, the node waits until the shard runs there: the former home has
+// all states, also if it is no longer known that the shard ended there in order.
+func TestDrainEndsWhenTheNextHomeHasCollected(t *testing.T) {
+	b, tok, _ := handedOff(t)
+	b.c.env.cfg.Collects = true
+	b.stopped(2, tok, 0).none(count[*protocol.Drained])
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).none(count[*protocol.Drained])
 	b.started()
 	one[*protocol.Drained](b)
 }
 
-// A coordinator that takes office while the next home still starts the shard knows from the record
-// from which node the states may come, and lets that node wait, too.
-func TestDrainEndsWhenTheNextHomeRunsAlsoForASuccessor(t *testing.T) {
-	for from, waits := range map[gossip.NodeID]bool{2: true, 0: false} {
-		b := newBench(t, Config{Shards: 4}, 1, 2, 3)
-		r := protocol.Record{Shard: 1, Home: 3, Token: protocol.Token{Term: 5, Seq: 2}, State: protocol.Allocated, From: from}
-		if from != 0 {
-			r.Ended = protocol.Token{Term: 5, Seq: 1}
+// A coordinator that takes office knows from the record where a shard was that runs nowhere, and
+// from which node one comes that is being started. Both nodes wait until it runs.
+func TestDrainEndsWhenTheNextHomeHasCollectedAlsoForASuccessor(t *testing.T) {
+	was, is := protocol.Token{Term: 5, Seq: 1}, protocol.Token{Term: 5, Seq: 2}
+	starting := protocol.Record{Shard: 1, Home: 3, Token: is, State: protocol.Allocated, From: 2, Ended: was}
+	claims := map[gossip.NodeID][]protocol.Claim{3: {{Shard: 1, Token: is, State: protocol.ClaimStarting}}}
+	stopped := protocol.Record{Shard: 1, Home: 2, Token: was, State: protocol.Allocated}
+	for name, c := range map[string]struct {
+		record protocol.Record
+		claims map[gossip.NodeID][]protocol.Claim
+		waits  bool
+	}{
+		"a shard that starts":               {starting, claims, true},
+		"a shard that runs nowhere":         {stopped, nil, true},
+		"one that was at the draining node": {protocol.Record{Shard: 1, Home: 3, Token: is, State: protocol.Allocated}, claims, false},
+	} {
+		b := newBench(t, Config{Shards: 4, Collects: true}, 1, 2, 3)
+		b.settle([]protocol.Record{c.record}, c.claims)
+		var start *protocol.HostShards
+		if w := find[Write](b); c.claims == nil {
+			start = one[*protocol.HostShards](b.step(WriteDone{ID: w[0].ID, Result: OK}))
+		} else {
+			start = one[*protocol.HostShards](b)
 		}
-		b.settle([]protocol.Record{r}, map[gossip.NodeID][]protocol.Claim{3: {{Shard: 1, Token: r.Token, State: protocol.ClaimStarting}}})
-		if b.drain(2); (count[*protocol.Drained](b) == 0) != waits {
-			t.Errorf("states from %v: did %+v", from, b.did)
+		if b.drain(2); (count[*protocol.Drained](b) == 0) != c.waits {
+			t.Errorf("%s: did %+v", name, b.did)
 		}
-		if b.receive(3, &protocol.ShardsHosted{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: r.Token}}}); waits {
+		home := b.c.table.shards[1].home
+		if b.receive(home, &protocol.ShardsHosted{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: start.Shards[0].Token}}}); c.waits {
 			one[*protocol.Drained](b)
 		}
+	}
+}
+
+// If no member can take the shard, the node need not wait.
+func TestADrainWithoutAnotherHomeCollectsNothing(t *testing.T) {
+	b, tok, _ := handedOff(t)
+	b.c.env.cfg.Collects = true
+	b.drain(1).drain(3).drain(4)
+	b.stopped(2, tok, 0)
+	if s := &b.c.table.shards[0]; s.phase == free {
+		t.Fatalf("shard 0 is %v: its state waits at its next home", s.phase)
+	}
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	if count[*protocol.Drained](b) == 0 {
+		t.Errorf("all drain, and none is told: %+v", b.did)
 	}
 }
 

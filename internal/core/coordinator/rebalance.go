@@ -47,16 +47,20 @@ func (t *table) tellDrained() {
 
 // tenants counts the shards that are hosted at a member, and reports whether any
 // is on its way there or away. A state that waits there counts, too. A shard that the
-// member handed off is on its way until it runs at its next home. Before that home is on record, a
-// successor of this coordinator could learn from the former home alone where the state went; and
-// until the shard runs, its next home may collect replicated states from the former one (seed
-// 12004781 of TestReplicated: two of two holders drained at the same time).
+// member handed off is on its way until its next home is on record: if this coordinator
+// were replaced earlier, only the former home could report where the state went. A shard whose next
+// home collects its states is on its way until it runs, from wherever it was before, unless no member
+// can take it: the former home has all states, and the other holders may go (seed 12004781 of
+// TestReplicated).
 func (t *table) tenants(n gossip.NodeID) (left uint32, going bool) {
+	collects := t.cfg.Collects && t.members.elsewhere()
 	for i := range t.shards {
 		s := &t.shards[i]
-		w := s.wait
+		w := s.waitOf()
 		switch {
-		case s.move != nil && s.move.target == n, w != nil && w.from != 0 && w.prefer == n, (s.phase == writing || s.phase == starting) && w != nil && w.from == n:
+		case s.move != nil && s.move.target == n, w.from != 0 && w.prefer == n, s.phase == writing && w.from == n:
+			going = true
+		case collects && !s.served() && (w.last == n || w.from == n):
 			going = true
 		case s.home != n:
 		case s.phase == hosted:

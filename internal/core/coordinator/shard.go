@@ -77,6 +77,8 @@ type shardWait struct {
 	// Invariant: ended is zero exactly if from is.
 	from  gossip.NodeID
 	ended protocol.Token
+	// last is where the shard was before, whether or not it ended there in order; zero if unknown.
+	last gossip.NodeID
 	// prefer is the home chosen when the move began, to which state was sent.
 	// Invariant: zero unless phase is free.
 	prefer gossip.NodeID
