@@ -37,7 +37,7 @@ func (e *keptEntity) has(state, other uint64) bool {
 // Handled records that an instance with a state handled a message, and returns the resulting
 // state.
 func (k *Kept) Handled(entity int, number, message uint64) uint64 {
-	e, next := k.entity(entity), follow(number, message)
+	e, next := k.entity(entity), nextState(number, message)
 	e.before[next] = number
 	if e.newest == number {
 		e.newest = next

@@ -51,7 +51,7 @@ func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool
 // Handled records that an instance with a state handled a message, and returns the
 // resulting state.
 func (s *States) Handled(entity int, number, message uint64) uint64 {
-	next := follow(number, message)
+	next := nextState(number, message)
 	s.newest[entity] = version{number: next}
 	if s.known != nil {
 		if s.known[entity] == nil {
@@ -62,8 +62,8 @@ func (s *States) Handled(entity int, number, message uint64) uint64 {
 	return next
 }
 
-// follow returns the state that follows another one by a message.
-func follow(number, message uint64) uint64 {
+// nextState returns the state that follows another one by a message.
+func nextState(number, message uint64) uint64 {
 	next := (number ^ message) * 0x9e3779b97f4a7c15
 	next ^= next >> 29
 	return max(next, 1)

@@ -66,14 +66,9 @@ var plantedCores = []plantedBug{
 	{name: "duplicates run", reliable: true},
 	{name: "nothing sent again", reliable: true},
 	{name: "memory stays behind", reliable: true},
-	{name: "no fence", replicated: true},
 	{name: "one copy is enough", replicated: true},
-	{name: "first answer is enough", replicated: true},
-	{name: "older copy replaces newer", replicated: true},
-	{name: "announce before filled", replicated: true},
-	{name: "older write replaces newer", replicated: true},
-	{name: "former holders not notified", replicated: true},
-	{name: "old layout alone", replicated: true},
+	{name: "first answer is enough", replicated: true, seen: 14},
+	{name: "older copy replaces newer", replicated: true, seen: 32},
 }
 
 // plantedBugs are bugs of the simulator's own parts, which stand for those of shells.

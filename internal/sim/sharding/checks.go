@@ -53,6 +53,8 @@ type ending struct {
 	token    protocol.Token
 	// begun is when its stop was ordered.
 	begun virtual.Instant
+	// homeless is set if no member could take the shard then.
+	homeless bool
 	// stopped is set when the instance no longer runs.
 	stopped bool
 	how     string
@@ -118,6 +120,14 @@ func (t *typeChecks) noteEnding(node gossip.NodeID, st protocol.ShardToken, to g
 		if e.begun == 0 {
 			e.begun = t.run.Now()
 		}
+		t.endings[st.Shard] = e
+	}
+}
+
+// noteHomeless notes that no member can take the shard of the newest instance.
+func (t *typeChecks) noteHomeless(st protocol.ShardToken) {
+	if e := t.endings[st.Shard]; e.token == st.Token {
+		e.homeless = true
 		t.endings[st.Shard] = e
 	}
 }

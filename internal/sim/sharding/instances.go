@@ -123,6 +123,9 @@ func (x *instances) stopShard(e region.StopShard) {
 		m.checks.untaken[st] = true
 	}
 	m.checks.noteEnding(p.Node.ID, i.key(), e.To, how)
+	if !m.hasHome() {
+		m.checks.noteHomeless(i.key())
+	}
 	m.p.Later(cmp.Or(e.Within, stopTimeout), func() {
 		if m.site.on && !i.gone {
 			m.run.Hit(coverage.Forced)

@@ -120,14 +120,14 @@ func New(self gossip.NodeID, typ string, env Env, pageBytes int) *Copies {
 
 // Configure has the process host the type from now on.
 func (c *Copies) Configure(h Hosted) {
-	c.put(standby.Configured{Role: h.Role, Mode: standby.Quorum, Replicas: h.Replicas, BytesMax: heldBytes})
+	c.putEvent(standby.Configured{Role: h.Role, Mode: standby.Quorum, Replicas: h.Replicas, BytesMax: heldBytes})
 }
 
 // SetView takes a newer view.
 func (c *Copies) SetView(v *gossip.View) {
 	c.env.Put(func() {
 		c.view = v
-		c.step(standby.ViewChanged{View: v})
+		c.stepCore(standby.ViewChanged{View: v})
 		early := c.early
 		c.early = nil
 		for _, f := range early {
@@ -146,18 +146,18 @@ func (c *Copies) receive(f received) {
 		c.early = append(c.early, f)
 		return
 	}
-	c.step(standby.Received{From: f.from, Msg: f.msg})
+	c.stepCore(standby.Received{From: f.from, Msg: f.msg})
 }
 
 // Begin collects the states of a shard: Ready follows, unless it ends first.
 func (c *Copies) Begin(st protocol.ShardToken) {
-	c.put(standby.Begin{Shard: st.Shard, Token: st.Token})
+	c.putEvent(standby.Begin{Shard: st.Shard, Token: st.Token})
 }
 
 // Finish calls gone once all changes of a shard are replicated, at the latest after within.
 func (c *Copies) Finish(st protocol.ShardToken, within time.Duration, gone func()) {
 	leave := func() {
-		c.put(standby.End{Shard: st.Shard, Token: st.Token})
+		c.putEvent(standby.End{Shard: st.Shard, Token: st.Token})
 		gone()
 	}
 	l := c.lives[st.Shard]
@@ -171,13 +171,13 @@ func (c *Copies) Finish(st protocol.ShardToken, within time.Duration, gone func(
 
 // AbandonAll ends all shards that live here.
 func (c *Copies) AbandonAll() {
-	c.put(standby.EndAll{})
+	c.putEvent(standby.EndAll{})
 	c.endAll()
 }
 
 func (c *Copies) endAll() {
 	for _, s := range slices.Sorted(maps.Keys(c.lives)) {
-		c.end(c.lives[s])
+		c.endLife(c.lives[s])
 	}
 }
 
@@ -200,14 +200,14 @@ func (c *Copies) Keep(st protocol.ShardToken, number int, state uint64, msg *dat
 	if !e.queued {
 		e.queued = true
 		if c.dirty = append(c.dirty, changed{l, number}); len(c.dirty) == 1 {
-			c.env.Put(c.flush)
+			c.env.Put(c.flushChanges)
 		}
 	}
 	c.planLook()
 }
 
-// flush hands the newest states of the entities that have changed to the core.
-func (c *Copies) flush() {
+// flushChanges hands the newest states of the entities that have changed to the core.
+func (c *Copies) flushChanges() {
 	changes := make(standby.Changes, len(c.dirty))
 	for i, d := range c.dirty {
 		e := d.life.entities[d.number]
@@ -216,22 +216,22 @@ func (c *Copies) flush() {
 			State: binary.BigEndian.AppendUint64(nil, e.states[len(e.states)-1])}
 	}
 	c.dirty = nil
-	c.step(changes)
+	c.stepCore(changes)
 }
 
-func (c *Copies) put(ev standby.Event) { c.env.Put(func() { c.step(ev) }) }
+func (c *Copies) putEvent(ev standby.Event) { c.env.Put(func() { c.stepCore(ev) }) }
 
 func (c *Copies) onTimer() {
 	c.env.Put(func() {
 		if c.env.Now() >= c.core.Deadline() {
-			c.step(standby.Tick{})
+			c.stepCore(standby.Tick{})
 		}
 		c.timer.Set(c.core.Deadline())
 	})
 }
 
-// step passes an event to the core, and then the core's messages to itself.
-func (c *Copies) step(ev standby.Event) {
+// stepCore passes an event to the core, and then the core's messages to itself.
+func (c *Copies) stepCore(ev standby.Event) {
 	c.stepOnce(ev)
 	if _, is := ev.(standby.EndAll); is {
 		c.endAll() // shards whose states were collected after AbandonAll
@@ -247,12 +247,12 @@ func (c *Copies) step(ev standby.Event) {
 func (c *Copies) stepOnce(ev standby.Event) {
 	c.core.Step(c.env.Now(), ev, &c.fx)
 	for _, e := range c.fx.Do {
-		c.perform(e)
+		c.performEffect(e)
 	}
 	c.fx.Reset()
 }
 
-func (c *Copies) perform(e standby.Effect) {
+func (c *Copies) performEffect(e standby.Effect) {
 	switch e := e.(type) {
 	case standby.Send:
 		switch m := e.Msg.(type) {
@@ -274,7 +274,7 @@ func (c *Copies) perform(e standby.Effect) {
 		st := protocol.ShardToken{Shard: e.Shard, Token: e.Token}
 		leave := func() {}
 		if l := c.lives[e.Shard]; l != nil && l.st == st {
-			c.end(l)
+			c.endLife(l)
 			if l.leave != nil {
 				leave = l.leave
 			}
@@ -287,12 +287,12 @@ func (c *Copies) perform(e standby.Effect) {
 // begin has a shard live here, with the states that were collected.
 func (c *Copies) begin(e standby.Ready) {
 	if old := c.lives[e.Shard]; old != nil {
-		c.end(old)
+		c.endLife(old)
 	}
 	l := &life{st: protocol.ShardToken{Shard: e.Shard, Token: e.Token}, entities: map[int]*entity{}}
 	states := map[int]uint64{}
 	for id, cp := range e.Copies { // order-free: into maps
-		n, _ := strconv.Atoi(id) // flush wrote it
+		n, _ := strconv.Atoi(id) // flushChanges wrote it
 		states[n] = binary.BigEndian.Uint64(cp.State)
 		l.entities[n] = &entity{version: cp.Tag.Version, replicated: cp.Tag.Version, states: []uint64{states[n]}}
 	}
@@ -306,7 +306,7 @@ func (c *Copies) kept(k standby.Kept) {
 	if l == nil || l.st.Token != k.Token {
 		return
 	}
-	n, _ := strconv.Atoi(k.ID) // flush wrote it
+	n, _ := strconv.Atoi(k.ID) // flushChanges wrote it
 	e := l.entities[n]
 	if k.Version <= e.replicated {
 		return
@@ -322,17 +322,17 @@ func (c *Copies) kept(k standby.Kept) {
 	c.env.Put(c.look)
 }
 
-// end removes a shard, whose changes may not be kept.
-func (c *Copies) end(l *life) {
+// endLife removes a shard, whose changes may not be kept.
+func (c *Copies) endLife(l *life) {
 	delete(c.lives, l.st.Shard)
 	for _, n := range slices.Sorted(maps.Keys(l.entities)) {
-		c.refuse(l.entities[n], clock.Never)
+		c.refuseUntil(l.entities[n], clock.Never)
 	}
 	c.dirty = slices.DeleteFunc(c.dirty, func(d changed) bool { return d.life == l })
 }
 
-// refuse answers the replies whose time is over by now.
-func (c *Copies) refuse(e *entity, now clock.Instant) {
+// refuseUntil answers the replies whose time is over by now.
+func (c *Copies) refuseUntil(e *entity, now clock.Instant) {
 	for len(e.held) > 0 && now >= e.held[0].until {
 		msg := e.held[0].msg
 		e.held = e.held[1:]
@@ -360,11 +360,11 @@ func (c *Copies) look() {
 		l, behind := c.lives[s], false
 		for _, n := range slices.Sorted(maps.Keys(l.entities)) {
 			e := l.entities[n]
-			c.refuse(e, now)
+			c.refuseUntil(e, now)
 			behind = behind || e.replicated < e.version
 		}
 		if l.leave != nil && (!behind || now >= l.leaveAt) {
-			c.end(l)
+			c.endLife(l)
 			l.leave()
 			continue
 		}
