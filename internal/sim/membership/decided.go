@@ -75,14 +75,20 @@ func (j *Judge) isRightful(a *attempt) bool {
 }
 
 // isTakeover reports whether an attempt opens a generation and a lineage, and all its members
-// have accepted it. With wrong evidence, members that it leaves out may live.
+// have accepted it. With wrong evidence, members that it leaves out may live. A leader that is
+// alone since a takeover decides further views in the same step, of which only the last is
+// published.
 func (j *Judge) isTakeover(a *attempt) bool {
 	for i := range a.next.Members {
 		if !a.acks[a.next.Members[i].ID] {
 			return false
 		}
 	}
-	return len(a.next.Forks) > 0 && a.next.Forks[len(a.next.Forks)-1].To == a.next.Epoch && a.next.Epoch.Generation() > a.base.Epoch.Generation()
+	if len(a.next.Forks) == 0 || a.next.Epoch.Generation() <= a.base.Epoch.Generation() {
+		return false
+	}
+	fork := a.next.Forks[len(a.next.Forks)-1].To
+	return fork == a.next.Epoch || len(a.next.Members) == 1 && fork > a.base.Epoch
 }
 
 // isQuorum reports whether nodes are a quorum by the run's partition policy.

@@ -35,6 +35,8 @@ type typeChecks struct {
 	layouts map[protocol.ShardID][]announced
 	// begun are the newest allocations that have begun with replicated states.
 	begun map[protocol.ShardID]begun
+	// notKept are the asks whose changes had not enough copies in time.
+	notKept map[uint64]bool
 	// holders are the nodes that became coordinators in a term.
 	holders map[lineageTerm]gossip.NodeID
 	// endings records how the newest instance of each shard ended.
@@ -68,7 +70,7 @@ const (
 
 func newTypeChecks(inv *Invariants) *typeChecks {
 	t := &typeChecks{
-		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), kept: invariant.NewKept(), layouts: map[protocol.ShardID][]announced{}, begun: map[protocol.ShardID]begun{}, asks: invariant.NewAsks(),
+		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), kept: invariant.NewKept(), layouts: map[protocol.ShardID][]announced{}, begun: map[protocol.ShardID]begun{}, notKept: map[uint64]bool{}, asks: invariant.NewAsks(),
 		deliveries: invariant.NewDeliveries(), memories: map[protocol.ShardID]endedMemory{},
 		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[lineageTerm]gossip.NodeID{},
 	}

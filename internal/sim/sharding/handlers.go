@@ -32,6 +32,15 @@ func (x *instances) dispatchAll() {
 	}
 }
 
+// lookAtParked runs the next handlers if some found no lease. A lease that has lapsed in a pause
+// may be renewed before its end is noticed, and then LeaseTurned is not called.
+func (x *instances) lookAtParked() {
+	if x.parked && x.mayAct() {
+		x.parked = false
+		x.dispatchAll()
+	}
+}
+
 // dispatch runs the next handler, if the lease holds.
 func (x *instances) dispatch(i *instance) {
 	if i == nil || i.gone || i.busySince != virtual.Never {
@@ -39,6 +48,7 @@ func (x *instances) dispatch(i *instance) {
 	}
 	m, r := x.m, x.m.run
 	if !x.mayAct() {
+		x.parked = true
 		return
 	}
 	msg, ok := i.boxes.Take()

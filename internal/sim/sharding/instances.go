@@ -23,6 +23,8 @@ type instances struct {
 	mover  *statemove.Mover
 	shards []*instance
 	standbys
+	// parked is set if a handler could not begin without a lease.
+	parked bool
 	// onConfirm and onFreed inform the producer of this process.
 	onConfirm func(from gossip.NodeID, c *confirmFrame)
 	onFreed   func(reliable.Freed)

@@ -153,6 +153,7 @@ func (m *Model) look() {
 		return
 	}
 	m.looks++
+	m.instances.lookAtParked()
 	down := map[gossip.NodeID]bool{}
 	m.path.Look(m.looks%looksPerQuestion == 0, func(home gossip.NodeID) { down[home] = true })
 	if m.looks%looksPerTidy == 0 {
