@@ -238,3 +238,37 @@ func TestALeaseCountsOnlyWithItsView(t *testing.T) {
 		}
 	}
 }
+
+// A node that is joining reads a voter's values in a view that has passed, of which neither knows. A
+// write was acknowledged before, by the voter of the newest view. Once the reader is a voter, its read
+// must have the write: what it read before it voted does not count (seed 2501782 of internal/sim).
+func TestAReadOfAJoinerCountsFromItsVote(t *testing.T) {
+	w := leased(t, 1, nil)
+	w.start(2)
+	w.start(3)
+	w.setView(w.next(add(gossip.Joining, 2, 3)))
+	w.run(time.Second)
+
+	w.cut = func(a, b gossip.NodeID) bool { return (a == 2) != (b == 2) }
+	none := w.next(remove(1))
+	w.view = none
+	one := w.next(add(gossip.Up, 2))
+	w.view = one
+	w.step(2, ViewChanged{View: none})
+	w.step(2, ViewChanged{View: one})
+	if r := w.reply(2, w.update(2, majority, replicator.Fence{}, addTo(2, "k", "acknowledged"))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	late := w.read(3, majority, replicator.Fence{}, "k")
+	w.run(100 * time.Millisecond)
+
+	w.cut = nil
+	w.view = w.next(add(gossip.Up, 3))
+	for _, v := range []*gossip.View{none, one, w.view} {
+		w.step(3, ViewChanged{View: v})
+	}
+	w.step(2, ViewChanged{View: w.view})
+	if r := w.reply(3, late); r.Err != nil || !slices.Equal(elements(r.Values[0]), []string{"acknowledged"}) {
+		t.Errorf("the read has %v, %v", r.Values, r.Err)
+	}
+}

@@ -253,10 +253,15 @@ func (tb *table) removeRequest(r *request) {
 // that makes this node a voter. A request counted over the former view would then rest on
 // a majority without it, an empty one where the other members of the role have left.
 func (tb *table) hasLease() bool {
-	if tb.cfg.LeaseValid == nil {
-		return true
-	}
-	return slices.Contains(tb.members.voters, tb.cfg.Self) && tb.cfg.LeaseValid()
+	return tb.cfg.LeaseValid == nil || tb.isVoter() && tb.cfg.LeaseValid()
+}
+
+// isVoter reports whether this node is a voter of the role in its view. Before it is, no answers
+// are read off: the proof above needs a majority with the asker in it. A node that was joining read
+// off the values of a voter in a view that had passed, without knowing, and returned them once it
+// was a voter (seed 2501782 of internal/sim: S4).
+func (tb *table) isVoter() bool {
+	return tb.cfg.LeaseValid == nil || slices.Contains(tb.members.voters, tb.cfg.Self)
 }
 
 // completeRequest ends a request whose level is fulfilled, or has it wait for the lease.
@@ -408,6 +413,9 @@ func (tb *table) missingAnswers(r *request) []gossip.NodeID {
 // advanceRequest moves a request on if enough have answered.
 func (rq *requests) advanceRequest(now clock.Instant, r *request) {
 	if r.done || !allMet(rq.members.quorumsFor(r.level), rq.table.counts(r)) {
+		return
+	}
+	if (r.phase == reading || r.phase == stamping) && !rq.table.isVoter() {
 		return
 	}
 	switch {
