@@ -247,7 +247,7 @@ func (t *table) answerWaiters(id protocol.ShardID) {
 func (t *table) releaseHome(s *shard) {
 	t.setPhase(s, free)
 	if t.cfg.Collects {
-		s.needWait().last = s.home
+		s.cameFrom(s.home)
 	}
 	s.home = 0
 	s.moveFrom(0, protocol.Token{})

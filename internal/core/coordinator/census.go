@@ -231,6 +231,9 @@ func (cn *census) finishCensus() {
 	for i := range cn.table.shards {
 		if p := cn.table.shards[i].phase; p == recorded || p == claimed {
 			cn.table.releaseHome(&cn.table.shards[i])
+			if cn.cfg.Collects {
+				cn.table.shards[i].cameFrom(cn.stored[protocol.ShardID(i)].From)
+			}
 		}
 	}
 	cn.adoptClaims()

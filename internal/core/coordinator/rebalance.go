@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -60,7 +62,7 @@ func (t *table) tenants(n gossip.NodeID) (left uint32, going bool) {
 		switch {
 		case s.move != nil && s.move.target == n, w.from != 0 && w.prefer == n, s.phase == writing && w.from == n:
 			going = true
-		case collects && !s.served() && (w.last == n || w.from == n):
+		case collects && !s.served() && (slices.Contains(w.were, n) || w.from == n):
 			going = true
 		case s.home != n:
 		case s.phase == hosted:

@@ -77,8 +77,8 @@ type shardWait struct {
 	// Invariant: ended is zero exactly if from is.
 	from  gossip.NodeID
 	ended protocol.Token
-	// last is where the shard was before, whether or not it ended there in order; zero if unknown.
-	last gossip.NodeID
+	// were are the nodes at which the shard was, or was to be, since it was last served.
+	were []gossip.NodeID
 	// prefer is the home chosen when the move began, to which state was sent.
 	// Invariant: zero unless phase is free.
 	prefer gossip.NodeID
@@ -121,6 +121,13 @@ func (s *shard) needWait() *shardWait {
 		s.wait = &shardWait{}
 	}
 	return s.wait
+}
+
+// cameFrom notes a node at which the shard was, or was to be.
+func (s *shard) cameFrom(n gossip.NodeID) {
+	if w := s.needWait(); n != 0 {
+		w.were = addOnce(w.were, n)
+	}
 }
 
 // moveOf returns the move of the shard, zero values if there is none.
