@@ -65,7 +65,7 @@ func (j *Judge) isRightful(a *attempt) bool {
 	if inBase && inNext {
 		return true
 	}
-	if j.run.Config.WrongEvidence && j.isTakeover(a) {
+	if j.run.Parts() && j.isTakeover(a) {
 		return true
 	}
 	// A total quorum opens a generation: no epoch, term or token of the dead is ever
@@ -75,7 +75,7 @@ func (j *Judge) isRightful(a *attempt) bool {
 }
 
 // isTakeover reports whether an attempt opens a generation and a lineage, and all its members
-// have accepted it. With wrong evidence, members that it leaves out may live. A leader that is
+// have accepted it. In runs that may part a cluster, members that it leaves out may live. A leader that is
 // alone since a takeover decides further views in the same step, of which only the last is
 // published.
 func (j *Judge) isTakeover(a *attempt) bool {

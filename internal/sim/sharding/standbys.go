@@ -248,12 +248,23 @@ func (e copiesEnv) Superseded(st protocol.ShardToken) {
 	})
 }
 
-// Kept notes an acknowledged state.
+// Kept notes an acknowledged state. A former home may acknowledge what the newest one lacks if most
+// of its holders were gone when the newest began, or are no members now.
 func (e copiesEnv) Kept(st protocol.ShardToken, entity int, state uint64) {
 	r, t := e.m.run, e.m.checks
-	if newest := t.begun[st.Shard]; !r.Parts() && !(newest.lossy && st.Token.Less(newest.Token)) {
-		r.Judge(t.kept.Acknowledged(time.Duration(r.Now()), entity, state))
+	if newest := t.begun[st.Shard]; r.Parts() || st.Token.Less(newest.Token) && (newest.lossy || t.holdersLeft(st)) {
+		return
 	}
+	r.Judge(t.kept.Acknowledged(time.Duration(r.Now()), entity, state))
+}
+
+// holdersLeft reports whether most of the holders of an allocation are no members of the newest view.
+func (t *typeChecks) holdersLeft(st protocol.ShardToken) bool {
+	v := t.inv.world.Newest()
+	return slices.ContainsFunc(t.layouts[st.Shard], func(l announced) bool {
+		left := slices.DeleteFunc(slices.Clone(l.Members), func(id gossip.NodeID) bool { return v.Member(id) != nil })
+		return l.Token == st.Token && len(left) > (len(l.Members)-1)/2
+	})
 }
 
 // Announced notes the holders of a shard. Active ones take the place of all former ones of their
