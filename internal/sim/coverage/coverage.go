@@ -107,7 +107,6 @@ const (
 	CopiesShort
 	CopiesLost
 	NotKept
-	Deposed
 	// End is the number of marks.
 	End
 )
@@ -213,7 +212,6 @@ var names = [...]string{
 	CopiesShort:    "acknowledged states may be missing",
 	CopiesLost:     "acknowledged state lost with a majority of its copies",
 	NotKept:        "reply without enough copies",
-	Deposed:        "shard superseded by a newer allocation",
 }
 
 // String returns the mark's name.

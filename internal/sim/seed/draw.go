@@ -79,7 +79,7 @@ func Draw(cfg *Options) Config {
 
 // drawReplicated draws which types have replicated states, and on how many processes.
 func (s *Config) drawReplicated(r *virtual.Rand, cfg *Options) {
-	if cfg.Former || s.Apart || !cfg.Replicated && (cfg.Narrow || !r.Chance(20)) {
+	if cfg.Former || s.Apart || cfg.Shards > 0 || !cfg.Replicated && (cfg.Narrow || !r.Chance(20)) {
 		return
 	}
 	for i := range s.Types {

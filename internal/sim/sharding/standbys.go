@@ -234,7 +234,6 @@ func (e copiesEnv) Ready(st protocol.ShardToken, states map[int]uint64, short bo
 
 // Superseded ends a shard that has a newer allocation.
 func (e copiesEnv) Superseded(st protocol.ShardToken) {
-	e.m.run.Hit(coverage.Deposed)
 	e.cores.put(func() {
 		_, waited := e.instances.takeWaiting(st)
 		i := e.instances.shards[st.Shard]
