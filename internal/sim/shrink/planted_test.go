@@ -38,7 +38,8 @@ func TestAPlantedBugIsShrunk(t *testing.T) {
 		}
 		best, failure, plays := Minimize(found.Script, PlaySim, 3000, func(what string, plays int) { t.Logf("%4d runs: %s", plays, what) })
 		from, to := &found.Script.Config, &best.Config
-		if CheckOf(failure) != CheckOf(found.Failure.What) || to.Nodes >= from.Nodes || to.Duration >= from.Duration || len(best.Faults) >= len(found.Script.Faults) {
+		// How many nodes a failure needs is up to the run that was found.
+		if CheckOf(failure) != CheckOf(found.Failure.What) || to.Nodes > from.Nodes || to.Duration > from.Duration/2 || 2*len(best.Faults) > len(found.Script.Faults) {
 			t.Errorf("%s\nis shrunk to\n%s\n%s", found.Script, best, failure)
 		}
 		planted.Without(func() {
