@@ -123,14 +123,14 @@ func (t *table) turnLost(snap *snapshot, id protocol.ShardID) {
 // Only an answer to this order counts; otherwise the state might be left at a node that
 // the coordinator does not ask.
 func (t *table) redirectState(id protocol.ShardID) {
-	t.shards[id].needMove().turned = t.nextToken().Seq
+	t.shards[id].move.turned = t.nextToken().Seq
 	t.handOff(id)
 }
 
 func (t *table) handOff(id protocol.ShardID) {
 	s := &t.shards[id]
 	t.setPhase(s, stopping)
-	s.sent, s.needMove().deadline = t.now, t.now.Add(t.cfg.StopTimeout+stopGrace)
+	s.sent, s.move.deadline = t.now, t.now.Add(t.cfg.StopTimeout+stopGrace)
 	t.traceShard(TraceHandOff, id, s.home, s.token, "")
 	t.outbox.handoffs.addItem(s.home, id)
 }

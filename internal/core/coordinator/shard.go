@@ -138,14 +138,6 @@ func (s *shard) moveOf() shardMove {
 	return *s.move
 }
 
-// needMove returns the same for writing.
-func (s *shard) needMove() *shardMove {
-	if s.move == nil {
-		s.move = &shardMove{}
-	}
-	return s.move
-}
-
 // served reports whether requests for the home may be answered.
 func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
 
