@@ -123,9 +123,10 @@ func (s *shard) needWait() *shardWait {
 	return s.wait
 }
 
-// cameFrom notes a node at which the shard was, or was to be.
+// cameFrom notes a node at which the shard was, or was to be; zero is none.
 func (s *shard) cameFrom(n gossip.NodeID) {
-	if w := s.needWait(); n != 0 {
+	if n != 0 {
+		w := s.needWait()
 		w.were = addOnce(w.were, n)
 	}
 }

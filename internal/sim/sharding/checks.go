@@ -18,7 +18,6 @@ type typeChecks struct {
 	inv     *Invariants
 	hosting *invariant.Hosting
 	states  *invariant.States
-	kept    *invariant.Kept
 	asks    *invariant.Asks
 	// deliveries checks reliable messages; memories are those with which shards have ended.
 	deliveries *invariant.Deliveries
@@ -30,13 +29,7 @@ type typeChecks struct {
 	untaken map[protocol.ShardToken]bool
 	// unhosted is when the type last lost its last home because that one leaves.
 	unhosted virtual.Instant
-	// layouts are the holders of each shard's replicated states: for each allocation the newest
-	// that are active, and those that were announced since.
-	layouts map[protocol.ShardID][]announced
-	// begun are the newest allocations that have begun with replicated states.
-	begun map[protocol.ShardID]begun
-	// notKept are the asks whose changes had not enough copies in time.
-	notKept map[uint64]bool
+	copyChecks
 	// holders are the nodes that became coordinators in a term.
 	holders map[lineageTerm]gossip.NodeID
 	// endings records how the newest instance of each shard ended.
@@ -70,7 +63,7 @@ const (
 
 func newTypeChecks(inv *Invariants) *typeChecks {
 	t := &typeChecks{
-		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), kept: invariant.NewKept(), layouts: map[protocol.ShardID][]announced{}, begun: map[protocol.ShardID]begun{}, notKept: map[uint64]bool{}, asks: invariant.NewAsks(),
+		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), copyChecks: newCopyChecks(), asks: invariant.NewAsks(),
 		deliveries: invariant.NewDeliveries(), memories: map[protocol.ShardID]endedMemory{},
 		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[lineageTerm]gossip.NodeID{},
 	}

@@ -42,8 +42,7 @@ type cores struct {
 	cooTimer *virtual.Timer
 	// local are the messages between the cores of this process.
 	local []protocol.Message
-	// inbox is the time before which the shell's goroutine sees nothing newer.
-	inbox virtual.Instant
+	inbox inbox
 	// steps counts those of the cores.
 	steps int
 }
@@ -84,18 +83,10 @@ func (c *cores) create() {
 
 // put hands an event to the shell's goroutine.
 func (c *cores) put(do func()) {
-	r := c.m.run
-	d := time.Duration(0)
-	if r.Rand.Net.IntN(16) == 0 {
-		d = r.Rand.Net.Duration(0, 3*time.Millisecond)
-	}
-	c.inbox = max(c.inbox, r.Now().Add(d))
-	c.m.p.Thread.At(c.inbox, func() {
-		if c.m.site.on {
-			do()
-			c.settle()
-			c.armTimers()
-		}
+	c.inbox.putWork(func() {
+		do()
+		c.settle()
+		c.armTimers()
 	})
 }
 

@@ -41,7 +41,7 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 	*b = base{site: s, p: s.p, run: r, spec: &r.Config.Types[number], number: number, checks: s.inv.types[number]}
 	m.outbox = outbox{m: b, answers: map[gossip.NodeID][]Frame{}}
 	m.calls = calls{m: b, outbox: &m.outbox, withdraw: func(msg *datapath.Message) bool { return m.path.Withdraw(msg) }, open: map[uint64]*call{}, cancelled: map[askOf]bool{}}
-	m.cores = cores{m: b, perform: m.perform, onRegister: func() {
+	m.cores = cores{m: b, inbox: inbox{m: b}, perform: m.perform, onRegister: func() {
 		m.path = m.newPath()
 		m.instances.hostStandbys()
 	}}

@@ -35,8 +35,7 @@ type copiesEnv struct {
 	cores     *cores
 	calls     *calls
 	instances *instances
-	// inbox is the time before which the goroutine sees nothing newer.
-	inbox *virtual.Instant
+	inbox     *inbox
 }
 
 // startStandbys has a process hold and, if it hosts the type, replicate states.
@@ -45,8 +44,8 @@ func (x *instances) startStandbys() {
 	if m.spec.Replicas == 0 {
 		return
 	}
-	x.standbys.waiting = map[protocol.ShardID]region.StartShard{}
-	x.standbys.copies = statecopy.New(m.p.Node.ID, m.spec.Name, copiesEnv{m, x.cores, x.calls, x, new(virtual.Instant)}, m.run.Config.PageBytes)
+	x.waiting = map[protocol.ShardID]region.StartShard{}
+	x.copies = statecopy.New(m.p.Node.ID, m.spec.Name, copiesEnv{m, x.cores, x.calls, x, &inbox{m: m}}, m.run.Config.PageBytes)
 	x.hostStandbys()
 }
 
@@ -54,43 +53,43 @@ func (x *instances) startStandbys() {
 func (x *instances) hostStandbys() {
 	m, s := x.m, &x.m.run.Config
 	if m.spec.Replicas > 0 && !x.cores.foreign && s.Hosts(m.p.Slot, m.spec) {
-		x.standbys.copies.Configure(statecopy.Hosted{Role: s.Roles[m.spec.Role], Replicas: m.spec.Replicas})
+		x.copies.Configure(statecopy.Hosted{Role: s.Roles[m.spec.Role], Replicas: m.spec.Replicas})
 	}
 }
 
 // awaitStates has a shard with replicated states wait for them, and reports whether it does.
 func (x *instances) awaitStates(e region.StartShard) bool {
-	if x.standbys.copies == nil {
+	if x.copies == nil {
 		return false
 	}
-	x.standbys.waiting[e.Shard] = e
-	x.standbys.copies.Begin(protocol.ShardToken{Shard: e.Shard, Token: e.Token})
+	x.waiting[e.Shard] = e
+	x.copies.Begin(protocol.ShardToken{Shard: e.Shard, Token: e.Token})
 	return true
 }
 
 // takeWaiting removes a shard that waits for its states, and reports whether it did.
 func (x *instances) takeWaiting(st protocol.ShardToken) (region.StartShard, bool) {
-	e, waits := x.standbys.waiting[st.Shard]
+	e, waits := x.waiting[st.Shard]
 	if !waits || e.Token != st.Token {
 		return e, false
 	}
-	delete(x.standbys.waiting, st.Shard)
+	delete(x.waiting, st.Shard)
 	return e, true
 }
 
 // reportGone reports a shard as stopped, once its last states are replicated.
 func (x *instances) reportGone(st protocol.ShardToken, within time.Duration) {
-	if x.standbys.copies == nil {
+	if x.copies == nil {
 		x.reportStopped(st)
 		return
 	}
-	x.standbys.copies.Finish(st, cmp.Or(within, stopTimeout), func() { x.reportStopped(st) })
+	x.copies.Finish(st, cmp.Or(within, stopTimeout), func() { x.reportStopped(st) })
 }
 
 // keepState hands the state of an entity to its copies after a message. The reply follows when they
 // have it.
 func (x *instances) keepState(i *instance, msg *datapath.Message) {
-	x.standbys.copies.Keep(i.key(), msg.Entity, i.states[msg.Entity], msg)
+	x.copies.Keep(i.key(), msg.Entity, i.states[msg.Entity], msg)
 }
 
 // checkKept checks that a shard begins with all acknowledged states. short says that its owner
@@ -125,6 +124,22 @@ func (t *typeChecks) checkKept(m *base, st protocol.ShardToken, states map[int]u
 	}
 	t.endings[st.Shard] = ending{node: m.p.Node.ID, token: st.Token, how: "not at all"}
 	t.layouts[st.Shard] = slices.DeleteFunc(t.layouts[st.Shard], func(l announced) bool { return l.Token.Less(st.Token) })
+}
+
+// copyChecks holds the checker of one type's replicated states, and the facts that it needs.
+type copyChecks struct {
+	kept *invariant.Kept
+	// layouts are the holders of each shard's states: for each allocation the newest that are
+	// active, and those that were announced since.
+	layouts map[protocol.ShardID][]announced
+	// begun are the newest allocations that have begun with replicated states.
+	begun map[protocol.ShardID]begun
+	// notKept are the asks whose changes had not enough copies in time.
+	notKept map[uint64]bool
+}
+
+func newCopyChecks() copyChecks {
+	return copyChecks{kept: invariant.NewKept(), layouts: map[protocol.ShardID][]announced{}, begun: map[protocol.ShardID]begun{}, notKept: map[uint64]bool{}}
 }
 
 // begun is an allocation that has begun with replicated states. lossy: so many holders were gone
@@ -185,29 +200,8 @@ func (v *Invariants) lives(id gossip.NodeID) bool {
 
 func (e copiesEnv) Now() clock.Instant { return e.m.p.Now() }
 
-// Put has do run on the goroutine of the core.
-func (e copiesEnv) Put(do func()) {
-	r := e.m.run
-	d := time.Duration(0)
-	if r.Rand.Net.IntN(16) == 0 {
-		d = r.Rand.Net.Duration(0, 3*time.Millisecond)
-	}
-	*e.inbox = max(*e.inbox, r.Now().Add(d))
-	e.m.p.Thread.At(*e.inbox, func() {
-		if e.m.site.on {
-			do()
-		}
-	})
-}
-
-func (e copiesEnv) Later(d time.Duration, do func()) {
-	e.m.p.Later(d, func() {
-		if e.m.site.on {
-			do()
-		}
-	})
-}
-
+func (e copiesEnv) Put(do func())                       { e.inbox.putWork(do) }
+func (e copiesEnv) Later(d time.Duration, do func())    { e.m.later(d, do) }
 func (e copiesEnv) NewTimer(fire func()) *virtual.Timer { return e.m.p.NewTimer(fire) }
 
 // Send queues a frame on the bulk connection. The core sends again what is lost.

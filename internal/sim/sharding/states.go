@@ -51,13 +51,7 @@ func (e stateEnv) SendAck(to gossip.NodeID, ack mover.Ack) {
 }
 
 // Later calls do after d.
-func (e stateEnv) Later(d time.Duration, do func()) {
-	e.m.p.Later(d, func() {
-		if e.m.site.on {
-			do()
-		}
-	})
-}
+func (e stateEnv) Later(d time.Duration, do func()) { e.m.later(d, do) }
 
 // Present reports whether a node is in the view.
 func (e stateEnv) Present(id gossip.NodeID) bool { return e.m.site.view.Member(id) != nil }
