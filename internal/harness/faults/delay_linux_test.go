@@ -1,34 +1,19 @@
 package faults
 
 import (
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/peerage-go/peerage/internal/harness/fleet"
 	"github.com/peerage-go/peerage/internal/harness/namespace"
+	"github.com/peerage-go/peerage/internal/harness/namespace/namespacetest"
 )
 
 // A delay that holds no packet but the datagram of its own measurement has no effect: the
 // stand-ins send each other nothing.
 func TestADelayWithoutPacketsHasNoEffect(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, for a network namespace")
-	}
-	for _, tool := range []string{"ip", "nft"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs the program %s: %v", tool, err)
-		}
-	}
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("no network namespace here: %v", err)
-	}
+	namespacetest.Enter(t)
 	in := newInjector(t, 2, 1, func(f *fleet.Fleet) {
 		var err error
 		if f.Wall, err = namespace.NewWall(t.Context(), "another", 2); err != nil {

@@ -3,32 +3,17 @@ package namespace
 import (
 	"bufio"
 	"net"
-	"os"
-	"os/exec"
-	"runtime"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/peerage-go/peerage/internal/harness"
+	"github.com/peerage-go/peerage/internal/harness/namespace/namespacetest"
 )
 
 // newTestWall returns a wall in a network namespace of this test's thread, which ends with it.
 func newTestWall(t *testing.T, places int) *Wall {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root, for a network namespace")
-	}
-	for _, tool := range []string{"ip", "nft"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs the program %s: %v", tool, err)
-		}
-	}
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("no network namespace here: %v", err)
-	}
+	namespacetest.Enter(t)
 	w, err := NewWall(t.Context(), "another", places)
 	if err != nil {
 		t.Fatal(err)

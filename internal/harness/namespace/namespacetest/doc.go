@@ -1,0 +1,2 @@
+// Package namespacetest gives tests network namespaces of their own.
+package namespacetest
