@@ -28,7 +28,7 @@ func TestAcknowledgedStatesAreKept(t *testing.T) {
 	}
 }
 
-// What is acknowledged must be in the newest instance, whichever instance has made the change.
+// An acknowledged change must be in the newest instance, whichever instance has made it.
 func TestAcknowledgementsAreInTheNewestInstance(t *testing.T) {
 	k := NewKept()
 	first := k.Handled(1, 0, 10)

@@ -191,7 +191,7 @@ func (l *loop) warnOfRoundTrip(ev transport.PeerEvent) {
 	if ev.RoundTrip < l.n.cfg.Ping {
 		return
 	}
-	l.farNodes.Log(l.n.cfg.Logger, slog.LevelWarn, ev.Peer.Name, "a round trip to this node is longer than Ping, so elections and first leases may fail; raise Ping, Lease and RemoveAfter on all nodes",
+	l.farNodes.Log(l.n.cfg.Logger, slog.LevelWarn, ev.Peer.Name, "a round trip to this node takes Ping or longer, so elections and first leases may fail; raise Ping, Lease and RemoveAfter on all nodes",
 		"node", l.n.self.Name, "subject", ev.Peer.Name, "round_trip", ev.RoundTrip, "ping", l.n.cfg.Ping)
 }
 

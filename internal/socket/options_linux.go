@@ -22,8 +22,8 @@ func Unread(conn *net.TCPConn) (n int) {
 }
 
 // RoundTrip returns the round-trip time of a connection as the kernel estimates it from its
-// acknowledgements, 0 if it is not known. Load of the processes at either end does not count in
-// it.
+// acknowledgements, 0 if it is not known. Kernels acknowledge, so load of the processes at either end
+// hardly counts in it.
 func RoundTrip(conn *net.TCPConn) (d time.Duration) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 // and never gives memory back; a Table costs some 12 bytes a value, and shrinks with their number.
 // The nil Table is empty. A Table is for one goroutine at a time.
 //
-// A Table of one value has the value alone: a node has a Table for each shard, and in a type with many
-// shards most have few values. From the second value on it is a list of small hash tables, chosen by the first bits of the hash of an id. A small table
-// that is full grows, or splits when it has partSlots slots: so no Add takes long, however many
-// values there are.
+// A Table of one value has the value alone: a node has a Table for each shard, and in a type with
+// many shards most have few values. From the second value on it is a list of small hash tables,
+// chosen by the first bits of the hash of an id. A small table that is full grows, or splits when
+// it has partSlots slots: so no Add takes long, however many values there are.
 type Table[E any] struct {
 	idOf func(*E) string
 	// only is the value of a Table without an index, nil if there is none.

@@ -84,7 +84,7 @@ func TestAStateThatIsOnlyAtItsNextHomeIsReported(t *testing.T) {
 	ss.stateHeld(away)
 	ss.stateHeld(state(5, 7))
 	if len(ss.away) != 1 {
-		t.Error("forgotten because of a state that is no newer")
+		t.Error("forgotten because of a state that is not newer")
 	}
 	if ss.stateHeld(state(6, 7)); len(ss.away) != 0 {
 		t.Errorf("a newer state waits here, and %+v stays", ss.away)

@@ -105,7 +105,7 @@ func TestDelaysEnd(t *testing.T) {
 }
 
 // The queue is bounded by packets and by bytes, drops what comes then, and has room again when
-// packets have been sent on. What is no IPv4 packet is not held.
+// packets have been sent on. Packets other than IPv4 are not held.
 func TestHeldPacketsAreBounded(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct{ size, most int }{{0, heldMost}, {1 << 15, heldBytesMost / (1<<15 + headerLeast + 4)}} {
