@@ -32,6 +32,9 @@ func (o *leadership) withholdLease(subject, reporter gossip.NodeID) *resignation
 	if subject == reporter || o.view.Member(subject) == nil || o.view.Member(reporter) == nil {
 		return nil
 	}
+	if !o.heardLately(subject) || !o.heardLately(reporter) {
+		return nil // one is removed for its death or silence, which says nothing about the other
+	}
 	loser := o.memberToRemove(subject, reporter)
 	o.traceEvent("yields", loser, "cannot work with "+otherOf(loser, subject, reporter).String())
 	if loser == o.self() {
@@ -83,14 +86,16 @@ func (o *leadership) workingLinks(id gossip.NodeID) int {
 	return n
 }
 
-// heardLately reports whether a member counts in workingLinks. Dead and silent members do
-// not: only some members have detected that their links with these are broken.
+// heardLately reports whether a member has answered this leader within the last lease, and
+// nothing says that it is dead: silence from before the term counts. Dead and silent members
+// do not count in workingLinks: only some members have detected that their links with these
+// are broken.
 func (o *leadership) heardLately(id gossip.NodeID) bool {
 	if id == o.self() {
 		return true
 	}
 	p := o.peers[id]
-	return p != nil && !o.evidence.dead(id) && o.now.Sub(p.answeredAt) < o.cfg.Lease
+	return p != nil && p.t0 != 0 && !o.evidence.dead(id) && o.now.Sub(p.answeredAt) < o.cfg.Lease
 }
 
 // reportsUnreachable reports whether a cannot reach b, by a's own report.

@@ -80,6 +80,27 @@ func TestOneOfTwoYields(t *testing.T) {
 	}
 }
 
+// TestReportsOfASilentMemberKeepTheLeader: coordinators report a silent member while the next
+// leader is still waiting to remove it. Only that member goes, and no term ends early.
+func TestReportsOfASilentMemberKeepTheLeader(t *testing.T) {
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.crash(1)
+	terms := w.marks["leads"] + 1
+	w.must(5*time.Second, "one of two leads", func() bool { return w.marks["leads"] == terms })
+	for waited := time.Duration(0); w.nodes[2].core.View().Member(1) != nil; waited += testPing {
+		if waited > testRemove+3*testPing {
+			w.fail("the silent member is in the view %v after the term began", waited)
+		}
+		w.step(2, Yield{Subject: 1, Reporter: 2})
+		w.step(3, Yield{Subject: 1, Reporter: 3})
+		w.run(testPing)
+	}
+	if !w.allUp(2) || !w.allHold() || w.marks["leads"] != terms {
+		w.fail("%d terms began instead of %d", w.marks["leads"], terms)
+	}
+}
+
 func TestAStarvedMembersLeaseEndsBeforeItIsRemoved(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
@@ -280,6 +301,11 @@ func TestWithheldLeases(t *testing.T) {
 		"the subject is being left": {2, 4, func(o *leadership) { o.peers[2].leaseWithheldSince = 1 }, none},
 		"the reporter is":           {2, 4, func(o *leadership) { o.peers[4].leaseWithheldSince = 1 }, none},
 		"another is":                {2, 4, func(o *leadership) { o.peers[3].leaseWithheldSince = 1 }, 4},
+		"the subject is silent":     {2, 4, func(o *leadership) { o.peers[2].answeredAt = o.now.Add(-testLease) }, none},
+		"the subject was, for less": {2, 4, func(o *leadership) { o.peers[2].answeredAt = o.now.Add(1 - testLease) }, 4},
+		"the reporter is silent":    {2, 4, func(o *leadership) { o.peers[4].answeredAt = o.now.Add(-testLease) }, none},
+		"the subject is dead":       {2, 4, func(o *leadership) { o.evidence.onProof(ProvenDead{Subject: 2}) }, none},
+		"no answer in this term":    {2, 4, func(o *leadership) { o.peers[2].t0 = 0 }, none},
 	} {
 		o := leadershipOf("uuuu")
 		c.change(o)
