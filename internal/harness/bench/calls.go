@@ -208,6 +208,8 @@ func (r *remote) askTimes(ctx context.Context, d time.Duration) ([]time.Duration
 type local struct {
 	node *peerage.Node
 	ints *sharding.Region[int, int]
+	// sent counts the messages that entities have accepted.
+	sent uint64
 }
 
 func startLocal(ctx context.Context) (*local, error) {
@@ -240,11 +242,13 @@ func (l *local) tells(ctx context.Context, entities, messages int) (float64, err
 	refs := make([]sharding.Ref[int, int], entities)
 	for i := range refs {
 		refs[i] = l.ints.Ref(fmt.Sprintf("entity-%d", i))
-		if err := firstAsk(ctx, refs[i], 0); err != nil {
+		if err := l.firstAsk(ctx, refs[i]); err != nil {
 			return 0, err
 		}
 	}
-	before := l.ints.Stats().Handled
+	if err := l.awaitHandled(ctx); err != nil {
+		return 0, err
+	}
 	began := time.Now()
 	for i := range messages {
 		err := refs[i%entities].Tell(ctx, i)
@@ -255,16 +259,37 @@ func (l *local) tells(ctx context.Context, entities, messages int) (float64, err
 		if err != nil {
 			return 0, err
 		}
+		l.sent++
 	}
-	for l.ints.Stats().Handled-before < uint64(messages) {
-		runtime.Gosched()
+	if err := l.awaitHandled(ctx); err != nil {
+		return 0, err
 	}
 	return float64(messages) / time.Since(began).Seconds(), nil
 }
 
+func (l *local) firstAsk(ctx context.Context, ref sharding.Ref[int, int]) error {
+	err := firstAsk(ctx, ref, 0)
+	if err == nil {
+		l.sent++
+	}
+	return err
+}
+
+// awaitHandled waits until all messages that were sent count as handled: an ask may be
+// answered a moment before it counts.
+func (l *local) awaitHandled(ctx context.Context) error {
+	for l.ints.Stats().Handled < l.sent {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		runtime.Gosched()
+	}
+	return nil
+}
+
 func (l *local) askTimes(ctx context.Context, n int) ([]time.Duration, error) {
 	ref := l.ints.Ref("entity-0")
-	if err := firstAsk(ctx, ref, 0); err != nil {
+	if err := l.firstAsk(ctx, ref); err != nil {
 		return nil, err
 	}
 	times := make([]time.Duration, n)
@@ -274,25 +299,28 @@ func (l *local) askTimes(ctx context.Context, n int) ([]time.Duration, error) {
 			return nil, err
 		}
 		times[i] = time.Since(began)
+		l.sent++
 	}
 	return times, nil
 }
 
 // idle makes n entities, lets them rest, and returns the heap and stack bytes of each.
 func (l *local) idle(ctx context.Context, n int) (float64, error) {
-	if err := firstAsk(ctx, l.ints.Ref("first"), 0); err != nil {
+	if err := l.firstAsk(ctx, l.ints.Ref("first")); err != nil {
 		return 0, err
 	}
-	before, had := memory(), l.ints.Stats().Handled
+	if err := l.awaitHandled(ctx); err != nil {
+		return 0, err
+	}
+	before := memory()
 	for i := range n {
 		if err := l.ints.Tell(ctx, fmt.Sprintf("idle-%09d", i), i); err != nil {
 			return 0, err
 		}
+		l.sent++
 	}
-	for l.ints.Stats().Handled-had < uint64(n) {
-		if err := harness.Pause(ctx, 10*time.Millisecond); err != nil {
-			return 0, err
-		}
+	if err := l.awaitHandled(ctx); err != nil {
+		return 0, err
 	}
 	return (float64(memory()) - float64(before)) / float64(n), nil
 }
