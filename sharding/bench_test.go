@@ -2,8 +2,10 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,6 +89,48 @@ func BenchmarkLocalAsk(b *testing.B) {
 				if _, err := ref.Ask(ctx, 1); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// BenchmarkLocalParallel has 64 senders, or callers, on each processor, which use 1,000
+// entities.
+func BenchmarkLocalParallel(b *testing.B) {
+	for _, kind := range []string{"tell", "ask"} {
+		b.Run(kind, func(b *testing.B) {
+			r, ids := alone(b), someIDs(1000)
+			warm(b, r, ids)
+			refs := make([]Ref[int, int], len(ids))
+			for i, id := range ids {
+				refs[i] = r.Ref(id)
+			}
+			ctx := context.Background()
+			var senders atomic.Int64
+			before := r.Stats().Handled
+			b.ReportAllocs()
+			b.SetParallelism(64)
+			b.RunParallel(func(pb *testing.PB) {
+				for i := int(senders.Add(1)) * 31; pb.Next(); i++ {
+					ref := refs[i%len(refs)]
+					if kind == "ask" {
+						if _, err := ref.Ask(ctx, i); err != nil {
+							b.Error(err)
+						}
+						continue
+					}
+					err := ref.Tell(ctx, i)
+					for errors.Is(err, ErrMailboxFull) {
+						runtime.Gosched()
+						err = ref.Tell(ctx, i)
+					}
+					if err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			for r.Stats().Handled-before < uint64(b.N) {
+				runtime.Gosched()
 			}
 		})
 	}
