@@ -1,7 +1,7 @@
 // Command scale shows how the work of a cluster grows with the number of its nodes. It plays the
 // view cores of production in virtual time, over the network of the simulator and under its checks:
-// forming, a second at rest, a tenth that joins, a tenth that is killed, the leader killed, and a
-// third cut off. For each it prints the virtual time until all living nodes agree on a view, the
+// forming, a second at rest, a tenth that joins, a tenth that is killed, the leader killed, a
+// third cut off, and a rolling restart. For each it prints the virtual time until all living nodes agree on a view, the
 // bytes of messages that the nodes sent meanwhile, and the exponent of their growth.
 //
 //	go run ./bench/scale --nodes 1000
@@ -29,23 +29,16 @@ import (
 	"time"
 )
 
-// options holds the flags.
-type options struct {
-	nodes, processes int
-	within           time.Duration
-	seed             uint64
-	json             bool
-}
-
 func main() {
 	o := options{}
 	flag.IntVar(&o.nodes, "nodes", 1000, "largest cluster, 10 to 2000; 10, 30, 100, 300 and 1000 below it are played, too")
 	flag.IntVar(&o.processes, "processes", 0, "start so many processes on this machine instead, 3 to 200")
+	flag.IntVar(&o.restarts, "restarts", 10, "how many nodes the rolling restart restarts in turn, 0 for all")
 	flag.DurationVar(&o.within, "within", 5*time.Minute, "how long to play")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the latencies and faults")
 	flag.BoolVar(&o.json, "json", false, "print rows of JSON")
 	flag.Parse()
-	if flag.NArg() > 0 || o.nodes < 10 || o.nodes > 2000 || o.processes != 0 && (o.processes < 3 || o.processes > 200) {
+	if flag.NArg() > 0 || o.nodes < 10 || o.nodes > 2000 || o.restarts < 0 || o.processes != 0 && (o.processes < 3 || o.processes > 200) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -75,7 +68,7 @@ func playAll(o options, out io.Writer) error {
 	var rows []Row
 	var failed error
 	for _, n := range sizesUpTo(o.nodes) {
-		err := playSize(n, o.seed, until, func(r Row) {
+		err := playSize(n, o, until, func(r Row) {
 			rows = append(rows, r)
 			if !o.json && r.Missing == "" {
 				fmt.Fprintf(os.Stderr, "%d nodes, %s: %.1f s\n", r.Nodes, r.Scene, r.Wall)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/sim/network"
 	"github.com/peerage-go/peerage/internal/sim/run"
 )
 
@@ -39,14 +38,7 @@ var scenes = []struct {
 	{"leader killed", (*cluster).killLeader},
 	{"a third cut off", (*cluster).cutThird},
 	{"the cut healed", (*cluster).healCut},
-}
-
-// cluster is a world while scenes are played on it.
-type cluster struct {
-	*world
-	nodes int
-	// until is the moment of the wall clock at which the budget ends.
-	until time.Time
+	{"rolling restart", (*cluster).restartInTurn},
 }
 
 // virtualMost is how long a scene may take in virtual time.
@@ -55,9 +47,8 @@ const virtualMost = 10 * time.Minute
 var errBudget = errors.New("the budget of time ended")
 
 // playSize plays all scenes on a cluster of so many nodes. It calls each with the rows.
-func playSize(nodes int, drawn uint64, until time.Time, each func(Row)) error {
-	hosts := nodes + (nodes+9)/10
-	c := &cluster{world: newWorld(hosts, nodes, drawn), nodes: nodes, until: until}
+func playSize(nodes int, o options, until time.Time, each func(Row)) error {
+	c := newCluster(nodes, o, until)
 	for i := range scenes {
 		row, err := c.playScene(i)
 		each(row)
@@ -90,7 +81,7 @@ func (c *cluster) playScene(number int) (row Row, err error) {
 		err = c.playUntil(time.Second, nil)
 	} else {
 		want := s.play(c)
-		err = c.playUntil(virtualMost, func() bool { return c.agree(want) })
+		err = c.playUntil(virtualMost, func() bool { return !c.busy && c.agree(want) })
 	}
 	row.Took = c.run.Now().Sub(from).Seconds()
 	c.fillSent(&row)
@@ -139,67 +130,4 @@ func (c *cluster) fillSent(row *Row) {
 			row.Leader = bytes
 		}
 	}
-}
-
-// formAll starts all nodes within 300 ms.
-func (c *cluster) formAll() []int {
-	for i := range c.nodes {
-		c.run.After(c.run.Rand.Setup.Duration(0, 300*time.Millisecond), func() { c.startProcess(i, i == 0) })
-	}
-	return hostsBelow(c.nodes)
-}
-
-// joinTenth starts a tenth more nodes at one moment.
-func (c *cluster) joinTenth() []int {
-	for i := c.nodes; i < len(c.slots); i++ {
-		c.startProcess(i, false)
-	}
-	return hostsBelow(len(c.slots))
-}
-
-// killTenth ends a tenth of the processes at one moment, but not the leader.
-func (c *cluster) killTenth() []int {
-	leader, left := c.leader(), (c.nodes+9)/10
-	for _, i := range c.run.Rand.Fault.Perm(len(c.slots)) {
-		if left > 0 && i != leader && c.slots[i] != nil {
-			c.endProcess(i)
-			left--
-		}
-	}
-	return c.living()
-}
-
-func (c *cluster) killLeader() []int {
-	if i := c.leader(); i >= 0 {
-		c.endProcess(i)
-	}
-	return c.living()
-}
-
-// cutThird cuts a third of the nodes off, of which none leads: packets are lost both ways. The
-// others must agree.
-func (c *cluster) cutThird() []int {
-	leader, side, rest := c.leader(), map[int]bool{}, []int(nil)
-	for _, i := range c.living() {
-		if i != leader && len(side) < c.nodes/3 {
-			side[i] = true
-		} else {
-			rest = append(rest, i)
-		}
-	}
-	c.net.CutOff(side, network.Drop, false)
-	return rest
-}
-
-// healCut opens all paths again. All must agree, those that were cut off as new incarnations.
-func (c *cluster) healCut() []int {
-	c.net.OpenAll()
-	return c.living()
-}
-
-func hostsBelow(n int) (slots []int) {
-	for i := range n {
-		slots = append(slots, i)
-	}
-	return slots
 }

@@ -194,6 +194,9 @@ func (n *node) Removed(gossip.Removed) {
 	w, slot := n.w, n.p.Slot
 	n.member.WithdrawLease()
 	n.p.Remove()
+	if n.member.Leaving() {
+		n.member.SignOff()
+	}
 	w.run.After(restartAfter, func() {
 		if w.slots[slot] != n {
 			return

@@ -13,7 +13,7 @@ import (
 // node sends something, and that the same seed gives the same figures.
 func TestScenesEndInAgreement(t *testing.T) {
 	play := func() (rows []Row) {
-		err := playSize(10, 1, time.Now().Add(time.Hour), func(r Row) { r.Wall = 0; rows = append(rows, r) })
+		err := playSize(10, options{seed: 1}, time.Now().Add(time.Hour), func(r Row) { r.Wall = 0; rows = append(rows, r) })
 		if err != nil || len(rows) != len(scenes) {
 			t.Fatalf("%d of %d scenes: %v", len(rows), len(scenes), err)
 		}
@@ -26,6 +26,33 @@ func TestScenesEndInAgreement(t *testing.T) {
 		}
 		if again[i] != r {
 			t.Errorf("%s took %+v, then %+v", r.Scene, r, again[i])
+		}
+	}
+}
+
+// TestTheRollingRestartRenewsSoManyNodes checks that the rolling restart starts each of the nodes that
+// it was asked for once more, and no other, and that all of them lead or follow in the end.
+func TestTheRollingRestartRenewsSoManyNodes(t *testing.T) {
+	for _, restarts := range []int{0, 3} {
+		c := newCluster(10, options{seed: 1, restarts: restarts}, time.Now().Add(time.Hour))
+		for i, s := range scenes {
+			if s.name != "forming" && s.name != "rolling restart" {
+				continue
+			}
+			if row, err := c.playScene(i); err != nil {
+				t.Fatalf("%+v: %v", row, err)
+			}
+		}
+		started := 0
+		for _, lives := range c.lives {
+			started += lives
+		}
+		want := 10 + restarts
+		if restarts == 0 {
+			want = 20
+		}
+		if started != want || len(c.living()) != 10 || !c.agree(c.living()) {
+			t.Errorf("with %d restarts %d processes started, want %d, and %d live", restarts, started, want, len(c.living()))
 		}
 	}
 }
