@@ -113,6 +113,9 @@ func (d *Driver) step(ev replication.Event) {
 		if m, rare := rareEvents[string(t.Kind)]; rare {
 			r.Hit(m)
 		}
+		if t.Kind == replication.TraceEra && t.Key == keyRegister {
+			d.shared.register.noteEra(t.Detail)
+		}
 		if t.Kind == replication.TraceAhead && t.Key == keyRegister {
 			d.shared.register.noteRefused(p.Node.ID, r.Names.Name(t.Peer), r.Now())
 		}

@@ -36,7 +36,9 @@ type register struct {
 	// refused has when a node first refused entries of a writer, by the writer's label: their stamps
 	// were ahead of its clock.
 	refused map[gossip.NodeID]map[string]virtual.Instant
-	writes  int
+	// exhausted is set once the last era of the key has begun.
+	exhausted bool
+	writes    int
 }
 
 func newRegister() register {
@@ -44,6 +46,13 @@ func newRegister() register {
 		begun: map[string]virtual.Instant{}, acked: map[string]virtual.Instant{}, voters: map[string][]gossip.NodeID{},
 		refused: map[gossip.NodeID]map[string]virtual.Instant{},
 	}
+}
+
+// noteEra records an era of the key that has begun, by the core's words.
+func (reg *register) noteEra(detail string) {
+	_, numbers, _ := strings.Cut(detail, ": era ")
+	era, last, ok := strings.Cut(numbers, " of ")
+	reg.exhausted = reg.exhausted || ok && era == last
 }
 
 // noteRefused records that a node has refused what a writer has written, since its clock is more than

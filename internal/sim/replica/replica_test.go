@@ -363,6 +363,34 @@ func TestTheRegisterIsWrittenDespiteClocksThatJumped(t *testing.T) {
 	}
 }
 
+// TestARegisterWithoutFurtherErasIsExcused: a key has eight eras. In the last one, a host whose
+// clock is behind cannot write it (GUARANTEES.md, G7).
+func TestARegisterWithoutFurtherErasIsExcused(t *testing.T) {
+	w := newWorld(t, func(c *seed.Config) { c.Clocks = true })
+	w.play(time.Second)
+	for write := range 9 {
+		if w.storage.register.exhausted != (write == 8) {
+			t.Fatalf("after %d writes, each with clocks an hour behind the last: exhausted %v", write, w.storage.register.exhausted)
+		}
+		for slot := range hosts {
+			w.storage.Clocks.ahead[slot] = -time.Duration(write) * time.Hour
+		}
+		w.play(time.Second) // each learns of the others' clocks
+		answered := false
+		w.nodes[0].node.register.writeValue(func(error) { answered = true })
+		if !w.run.UntilTrue(2*Timeout, 10*time.Millisecond, func() bool { return answered }) {
+			t.Fatalf("write %d has no answer", write)
+		}
+	}
+	if what := failure(func() { w.storage.CheckLiveness(w.all()) }); what != "" {
+		t.Errorf("the run stops with %q", what)
+	}
+	w.storage.register.exhausted = false
+	if what := failure(func() { w.storage.CheckLiveness(w.all()) }); !strings.HasPrefix(what, "L2") {
+		t.Errorf("with eras to come, a register that cannot be written stops the run with %q", what)
+	}
+}
+
 // The same seed gives the same trace: the drivers read no clock and no order of a map.
 func TestRunsOfOneSeedAreEqual(t *testing.T) {
 	var hashes []uint64
