@@ -12,10 +12,7 @@ import (
 // quorum of the view before it and one of itself accepted it, or, for a new
 // generation, whether all that did not accept were dead.
 func (j *Judge) checkDecided(d *Driver, v *gossip.View) {
-	key := lineageEpoch{cluster: v.Cluster, epoch: v.Epoch}
-	if n := len(v.Forks); n > 0 {
-		key.fork = v.Forks[n-1]
-	}
+	key := lineageEpochOf(v)
 	if j.checked[key] {
 		return
 	}
@@ -44,6 +41,24 @@ func (j *Judge) checkDecided(d *Driver, v *gossip.View) {
 		}
 	}
 	j.run.Fail("S6", "%s publishes %s without a quorum: %s", d.p.Label, j.run.Names.View(v), j.attempts.describeAt(&j.run.Names, v.Epoch))
+}
+
+func lineageEpochOf(v *gossip.View) lineageEpoch {
+	key := lineageEpoch{cluster: v.Cluster, epoch: v.Epoch}
+	if n := len(v.Forks); n > 0 {
+		key.fork = v.Forks[n-1]
+	}
+	return key
+}
+
+// noteUnpublished takes note of the base of a proposal that its leader decided alone, and two
+// views in one step: it publishes the second only. A member may hold the first.
+func (j *Judge) noteUnpublished(leader *Driver, base *gossip.View) {
+	held, before := leader.view, leader.before
+	if held != nil && before != nil && before.Epoch < base.Epoch && base.Epoch < held.Epoch &&
+		before.Cluster == base.Cluster && j.decidedAlone(leader, before, base) {
+		j.checked[lineageEpochOf(base)] = true
+	}
 }
 
 // decidedAlone reports whether the leader is a quorum by itself, so that it needs

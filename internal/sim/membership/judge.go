@@ -150,6 +150,7 @@ func (j *Judge) onAccept(from *Driver, m *view.Accept) *attempt {
 	if base == nil || next == nil {
 		j.run.Fail("S6", "%s packs a proposal of epoch %v on a view that it does not hold", from.p.Label, m.Next.Epoch)
 	}
+	j.noteUnpublished(from, base)
 	if m.Next.Packed() {
 		j.run.Hit(coverage.Packed)
 	}

@@ -118,6 +118,39 @@ func TestDecisionsNeedQuorums(t *testing.T) {
 	}
 }
 
+// TestViewsOfOneStepAreNoted: a leader that is a quorum by itself decides two views in one step,
+// and publishes the second. The first is decided as well, if the leader could decide it alone.
+func TestViewsOfOneStepAreNoted(t *testing.T) {
+	member := func(id gossip.NodeID, s gossip.Status) gossip.Member {
+		return gossip.Member{Node: gossip.Node{ID: id}, Status: s}
+	}
+	first := gossip.FirstEpoch(1)
+	one := []gossip.Member{member(1, gossip.Up)}
+	three := []gossip.Member{member(1, gossip.Up), member(2, gossip.Up), member(4, gossip.Up)}
+	joined := []gossip.Member{member(1, gossip.Up), member(3, gossip.Joining)}
+	for name, c := range map[string]struct {
+		before []gossip.Member
+		base   *gossip.View
+		want   bool
+	}{
+		"alone":                {one, &gossip.View{Cluster: 1, Epoch: first + 1, Members: joined}, true},
+		"one of three":         {three, &gossip.View{Cluster: 1, Epoch: first + 1, Members: three}, false},
+		"of another cluster":   {one, &gossip.View{Cluster: 2, Epoch: first + 1, Members: joined}, false},
+		"not before its view":  {one, &gossip.View{Cluster: 1, Epoch: first + 2, Members: joined}, false},
+		"not after the former": {one, &gossip.View{Cluster: 1, Epoch: first, Members: joined}, false},
+		"with a second quorum": {one, &gossip.View{Cluster: 1, Epoch: first + 1, Members: three}, false},
+		"of the same members":  {one, &gossip.View{Cluster: 1, Epoch: first + 1, Members: one}, true},
+	} {
+		j := NewJudge(newTestRun(), func() {})
+		p := &process.Process{Run: j.run, Thread: virtual.NewThread(&j.run.Time), Node: gossip.Node{ID: 1}}
+		leader := &Driver{p: p, before: &gossip.View{Cluster: 1, Epoch: first, Members: c.before}, view: &gossip.View{Cluster: 1, Epoch: first + 2, Members: joined}}
+		j.noteUnpublished(leader, c.base)
+		if got := j.checked[lineageEpochOf(c.base)]; got != c.want {
+			t.Errorf("%s: noted %v", name, got)
+		}
+	}
+}
+
 // TestProofsOfATakeoverComeInTime checks that a takeover needs the proofs of the members that it rests on
 // before its leader could have been removed. A later proof of a node outside its views does not matter
 // (TestSeeds, seed 1610711).
