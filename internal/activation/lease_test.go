@@ -3,6 +3,8 @@ package activation
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/peerage-go/peerage/internal/failure"
 )
 
 func TestNothingRunsWithoutLease(t *testing.T) {
@@ -116,5 +118,29 @@ func TestALapseWhileAPayloadIsDecoded(t *testing.T) {
 		r.Resume()
 		r.expectLog(t, "a:1", "a:2")
 		r.expectReply(t, 2, nil)
+	})
+}
+
+// TestAnAbandonedShardRunsNothingWithoutLease checks that no handler begins if a shard is abandoned at the
+// moment in which its runner finds that the lease has lapsed: its messages fail.
+func TestAnAbandonedShardRunsNothingWithoutLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lapses func() bool
+		r := newRig(t, func(cfg *Config[*Context, int, int]) {
+			cfg.Alive = func() bool { return lapses == nil || lapses() }
+		})
+		s := r.midBatch(t)
+		lapses = func() bool {
+			r.Abandon()
+			return false
+		}
+		close(r.gate)
+		r.expectLog(t, "a:-2", "a:-2")
+		for call := uint64(3); call <= 4; call++ {
+			r.expectReply(t, call, failure.Abandoned)
+		}
+		if s.Entities() != 0 {
+			t.Errorf("%d instances are left", s.Entities())
+		}
 	})
 }

@@ -7,8 +7,9 @@ import "time"
 const parkedLook = 20 * time.Millisecond
 
 // parkRun puts the rest of the batch back and ends the run, because the node has no
-// lease. It returns false if the lease holds after all. An instance that finds no lease
-// under the mutex is parked before the Resume that follows the lease's return.
+// lease. It returns false if the lease holds after all, or if the shard was abandoned
+// meanwhile: the caller checks both again before the next message. An instance that finds no
+// lease under the mutex is parked before the Resume that follows the lease's return.
 func (r *runner[C, Req, Resp]) parkRun() bool {
 	s := r.shard
 	s.mu.Lock()

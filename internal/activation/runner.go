@@ -99,8 +99,11 @@ func (r *runner[C, Req, Resp]) loop() {
 				r.dropRest()
 				return
 			}
-			if !r.shard.host.cfg.Alive() && r.parkRun() {
-				return
+			if !r.shard.host.cfg.Alive() {
+				if r.parkRun() {
+					return
+				}
+				continue
 			}
 			if r.in.retire || r.broken {
 				if !r.giveBack() {
