@@ -9,18 +9,19 @@ import (
 // cluster is a world while scenes are played on it.
 type cluster struct {
 	*world
-	nodes int
-	// restarts is how many nodes the rolling restart restarts, 0 for all.
+	nodes    int
 	restarts int
+	// joined is the host that must get its part of the shards, -1 if there is none.
+	joined int
 	// busy is set while a scene still does something to the cluster.
 	busy bool
 	// until is the moment of the wall clock at which the budget ends.
 	until time.Time
 }
 
-func newCluster(nodes int, o options, until time.Time) *cluster {
-	hosts := nodes + (nodes+9)/10
-	return &cluster{world: newWorld(hosts, nodes, o.seed), nodes: nodes, restarts: o.restarts, until: until}
+func newCluster(o options, until time.Time) *cluster {
+	hosts := o.nodes + (o.nodes+9)/10
+	return &cluster{world: newWorld(hosts, o), nodes: o.nodes, restarts: o.restarts, joined: -1, until: until}
 }
 
 // formAll starts all nodes within 300 ms.
@@ -43,12 +44,17 @@ func (c *cluster) joinTenth() []int {
 func (c *cluster) killTenth() []int {
 	leader, left := c.leader(), (c.nodes+9)/10
 	for _, i := range c.run.Rand.Fault.Perm(len(c.slots)) {
-		if left > 0 && i != leader && c.slots[i] != nil {
+		if left > 0 && i != leader && !c.mustLive(i) && c.slots[i] != nil {
 			c.endProcess(i)
 			left--
 		}
 	}
 	return c.living()
+}
+
+// mustLive reports whether the process of a host must live on: that of the asker, if there are types.
+func (c *cluster) mustLive(host int) bool {
+	return len(c.stores) > 0 && (host == c.asker || host == c.joined)
 }
 
 func (c *cluster) killLeader() []int {

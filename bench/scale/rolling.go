@@ -60,11 +60,16 @@ func (w *world) awaitTrue(ok func() bool, then func()) {
 	w.run.After(lookAgain, func() { w.awaitTrue(ok, then) })
 }
 
-// isUp reports whether the node is a member that is up and has a lease.
+// isUp reports whether the node is a member that is up, has a lease, and is registered for all types.
 func (n *node) isUp() bool {
 	v := n.member.View()
 	if v == nil || !n.member.LeaseValid() {
 		return false
+	}
+	for _, t := range n.types {
+		if !t.region.Registered() {
+			return false
+		}
 	}
 	m := v.Member(n.p.ID())
 	return m != nil && m.Status == gossip.Up
@@ -80,5 +85,7 @@ func (n *node) leaveInOrder() {
 		v := n.member.View()
 		m := v.Member(n.p.ID())
 		return n.p.Removed() || m == nil || m.Status == gossip.Leaving || n.w.run.Now() >= until
-	}, func() { n.member.Step(view.Leave{}) })
+	}, func() {
+		n.drainTypes(func() { n.member.Step(view.Leave{}) })
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/sim/membership"
 	"github.com/peerage-go/peerage/internal/sim/network"
@@ -26,6 +28,14 @@ type world struct {
 	slots []*node
 	lives []int
 	ids   uint64
+	// shards is the number of shards of each entity type, stores have the records of the types.
+	shards int
+	stores []*store
+	// costs are those of the cores of types so far.
+	costs stepCosts
+	// asker is the host whose processes ask for all shards once asking is set.
+	asker  int
+	asking bool
 	// ended counts the bytes of the present scene that processes sent which have ended.
 	ended uint64
 }
@@ -42,16 +52,19 @@ const (
 	restartAfter = 200 * time.Millisecond
 )
 
-// newWorld returns a world of hosts without processes, with the settings of production for so
-// many members.
-func newWorld(hosts, members int, drawn uint64) *world {
-	r := run.New(&seed.Options{Seed: drawn, Nodes: hosts})
-	scale := time.Duration(max(members, 200)) * 1000 / 200
+// newWorld returns a world of hosts without processes, with the settings of production for
+// o.nodes members.
+func newWorld(hosts int, o options) *world {
+	r := run.New(&seed.Options{Seed: o.seed, Nodes: hosts})
+	scale := time.Duration(max(o.nodes, 200)) * 1000 / 200
 	r.Config = seed.Config{
 		Nodes: hosts, Ping: 100 * time.Millisecond * scale / 1000, Lease: time.Second * scale / 1000, RemoveAfter: 2 * time.Second * scale / 1000,
 		DriftPPM: 1000, Evidence: gossip.EvidenceFull, SealPercent: 100, LatencyMax: latencyMax, Spike: spikeMax, QueueFramesMax: 1 << 16,
 	}
-	w := &world{run: r, slots: make([]*node, hosts), lives: make([]int, hosts)}
+	w := &world{run: r, slots: make([]*node, hosts), lives: make([]int, hosts), shards: o.shards, asker: o.nodes - 1}
+	for range o.types {
+		w.stores = append(w.stores, newStore())
+	}
 	r.Trace = trace.New(nil, 0)
 	w.net = network.New(r, func(int, int) bool { return false })
 	w.judge = membership.NewJudge(r, func() {})
@@ -63,7 +76,7 @@ func (w *world) startProcess(slot int, form bool) {
 	w.ids++
 	id := gossip.NodeID(w.run.Rand.Setup.Uint64()>>16<<16 | w.ids)
 	name := trace.Label(slot, w.lives[slot])
-	n := &node{w: w, p: &process.Process{
+	n := &node{w: w, silent: map[gossip.NodeID]bool{}, p: &process.Process{
 		Run: w.run, Slot: slot, Label: name, Number: uint64(id), Incarnation: 1,
 		Node:   gossip.Node{ID: id, Name: trace.Label(slot, 0), Addr: "10.0.0." + trace.Label(slot, 0) + ":7000"},
 		Thread: virtual.NewThread(&w.run.Time), Clock: process.DrawClock(w.run),
@@ -73,6 +86,10 @@ func (w *world) startProcess(slot int, form bool) {
 	w.run.Names.Add(id, name)
 	n.p.Net = w.net.Attach(network.Identity{Slot: slot, Node: id, Label: name, Process: uint64(id), Incarnation: 1}, n.p.Thread, n)
 	n.member = membership.Start(w.judge, n.p, n, 0)
+	n.startTypes()
+	if w.asking && slot == w.asker {
+		n.askForTypes()
+	}
 	if form {
 		n.member.Step(view.Form{Generation: virtual.WallAtStart, Secret: [2]uint64{1, 1}})
 		return
@@ -137,6 +154,9 @@ type node struct {
 	w      *world
 	p      *process.Process
 	member *membership.Driver
+	types  []*entityType
+	// silent are the members that do not respond.
+	silent map[gossip.NodeID]bool
 	// bytesBefore is what it had sent when the present scene began.
 	bytesBefore uint64
 }
@@ -166,7 +186,19 @@ func (n *node) seekCluster() {
 }
 
 // Receive takes a frame from the network.
-func (n *node) Receive(from gossip.NodeID, f network.Frame) { n.member.Receive(from, f) }
+func (n *node) Receive(from gossip.NodeID, f network.Frame) {
+	n.member.Receive(from, f)
+	switch m := f.Msg.(type) {
+	case protocol.Message:
+		for _, t := range n.types {
+			if t.name == m.Header().Type {
+				t.putEvent(orderFrom{from, m})
+			}
+		}
+	case marker:
+		n.onMarker(from, m)
+	}
+}
 
 // PeerEvent takes an event of a connection.
 func (n *node) PeerEvent(typ transport.PeerEventType, class transport.Class, id, former gossip.NodeID) {
@@ -209,14 +241,44 @@ func (n *node) Removed(gossip.Removed) {
 // ClusterYields ends the incarnation: its cluster has yielded to another.
 func (n *node) ClusterYields() { n.Removed(gossip.Removed{Reason: "its cluster has yielded"}) }
 
-// The layers above the views are not played.
+// ViewChanged gives a newer view to the entity types. Members that are gone are no longer silent.
+func (n *node) ViewChanged(v *gossip.View) {
+	n.putAll(v)
+	var gone []gossip.NodeID
+	for id := range n.silent {
+		if v.Member(id) == nil {
+			gone = append(gone, id)
+		}
+	}
+	n.setSilent(false, gone...)
+}
 
-func (n *node) GenerationMet(uint32)                             {}
-func (n *node) Proposed(_, _ *gossip.View)                       {}
-func (n *node) ViewHeld(*gossip.View)                            {}
-func (n *node) ViewChecked(_, _ *gossip.View)                    {}
-func (n *node) ViewChanged(*gossip.View)                         {}
-func (n *node) LeaseTurned(bool)                                 {}
-func (n *node) LeaseResumed()                                    {}
-func (n *node) AbandonInstances()                                {}
-func (n *node) PeerChanged(gossip.NodeID, transport.Class, bool) {}
+// LeaseTurned reports to the entity types whether the lease is valid.
+func (n *node) LeaseTurned(valid bool) { n.putAll(leaseIs(valid)) }
+
+// AbandonInstances drops all shards. A lease of the new generation is valid only when that is done.
+func (n *node) AbandonInstances() {
+	if len(n.types) == 0 {
+		return
+	}
+	n.member.HoldLease()
+	n.member.Tell(func() {
+		n.putAll(region.Abandoned{})
+		n.member.ReleaseLease()
+	})
+}
+
+// PeerChanged reports to the entity types whether a member responds.
+func (n *node) PeerChanged(id gossip.NodeID, class transport.Class, up bool) {
+	if class == transport.Control && len(n.types) > 0 {
+		n.setSilent(!up, id)
+	}
+}
+
+// Nothing else of the layers above the views is played.
+
+func (n *node) GenerationMet(uint32)          {}
+func (n *node) Proposed(_, _ *gossip.View)    {}
+func (n *node) ViewHeld(*gossip.View)         {}
+func (n *node) ViewChecked(_, _ *gossip.View) {}
+func (n *node) LeaseResumed()                 {}
