@@ -80,6 +80,9 @@ func TestAnAskIsRepeatedUntilItIsAnswered(t *testing.T) {
 				t.Fatalf("pauses are %v, want %v at number %d", pauses, want, i)
 			}
 		}
+		if pauses, resp, err = n.askThere(ctx, frames.CodeOK); resp != "done" || err != nil || len(pauses) != 0 {
+			t.Errorf("%q, %v without a failure", resp, err)
+		}
 		began := time.Now()
 		if pauses, _, err = n.askThere(ctx, frames.CodeMailboxFull, frames.CodePanicked); !errors.Is(err, failure.Panicked) || len(pauses) != 1 {
 			t.Errorf("the handler panics in the second attempt: %v after %d pauses", err, len(pauses))

@@ -43,6 +43,12 @@ func TestTheLastErrorHidesNoEarlierRun(t *testing.T) {
 	if err := lastError(failure.NodeStopping, nil); err != failure.NodeStopping {
 		t.Errorf("no attempt may have run: %v", err)
 	}
+	if err := lastError(failure.NodeLost, failure.NodeLost); err != failure.NodeLost {
+		t.Errorf("the last attempt may have run, too: %v", err)
+	}
+	if err := lastError(nil, failure.NodeLost); err != nil {
+		t.Errorf("the last attempt has succeeded: %v", err)
+	}
 }
 
 // TestErrorsTravelAsCodes checks that an error of the runtime is the same for the callers of all

@@ -25,3 +25,13 @@ func TestFingerprintsTellFunctionsApart(t *testing.T) {
 		t.Error("a fingerprint must depend on the results and nothing else")
 	}
 }
+
+// TestShardsBeyondTheTypeAreNone checks that a function's result must be a shard of the type.
+func TestShardsBeyondTheTypeAreNone(t *testing.T) {
+	for got, want := range map[strategy.ShardID]strategy.ShardID{3: 3, 4: NoShard, 5: NoShard} {
+		e := Extractor{Shards: 4, Custom: func(string) strategy.ShardID { return got }}
+		if s, ok := e.Locate("id"); s != want || ok != (want != NoShard) {
+			t.Errorf("shard %d of 4: %v, %v", got, s, ok)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
@@ -24,18 +25,21 @@ type texts struct{}
 func (texts) Append(b []byte, v string) ([]byte, error) { return append(b, v...), nil }
 func (texts) Decode(p []byte) (string, error)           { return string(p), nil }
 
-// noter notes the requests that it handles.
-type noter struct {
-	mu    *sync.Mutex
-	notes *[]string
-}
+// noter notes the requests that it handles. Then handle, if it is set, answers them.
+type noter struct{ n *hostingNode }
 
-func (n noter) Handle(_ *activation.Context, req string) (string, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	*n.notes = append(*n.notes, req)
+func (e noter) Handle(ctx *activation.Context, req string) (string, error) {
+	e.n.mu.Lock()
+	e.n.notes = append(e.n.notes, req)
+	e.n.mu.Unlock()
+	if e.n.handle != nil {
+		return e.n.handle(ctx, req)
+	}
 	return req, nil
 }
+
+// hostingSpec describes the type of a hostingNode.
+type hostingSpec = Spec[*activation.Context, string, string]
 
 // hostingNode is node 1, whose type t has two shards: the first one runs here under token.
 type hostingNode struct {
@@ -44,6 +48,10 @@ type hostingNode struct {
 	e     *Typed[*activation.Context, string, string]
 	inc   *Incarnation
 	alive atomic.Bool
+	// handle answers the requests that entities have noted; nil returns the request.
+	handle func(ctx *activation.Context, req string) (string, error)
+	// shut are the nodes without a connection.
+	shut map[gossip.NodeID]bool
 
 	mu    sync.Mutex
 	notes []string
@@ -62,24 +70,29 @@ func (n *hostingNode) Send(to gossip.NodeID, _ transport.Class, _ transport.Kind
 	n.sent, n.to = append(n.sent, append([]byte(nil), frame...)), append(n.to, to)
 	return nil
 }
-func (n *hostingNode) Open(gossip.NodeID, transport.Class) bool { return true }
+func (n *hostingNode) Open(to gossip.NodeID, _ transport.Class) bool { return !n.shut[to] }
 func (n *hostingNode) WaitRoom(ctx context.Context, _ gossip.NodeID, _ transport.Class) error {
 	return ctx.Err()
 }
 
-func newHostingNode(t *testing.T) *hostingNode {
+// newHostingNode starts the node, with the settings that edit changes.
+func newHostingNode(t *testing.T, edit ...func(*Config, *hostingSpec)) *hostingNode {
 	n := &hostingNode{t: t}
 	n.alive.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	work := &sync.WaitGroup{}
-	n.Set = NewSet(Config{Self: hostingSelf, Links: n, Ctx: ctx, Work: work, Log: slog.New(slog.DiscardHandler), LeaseValid: n.alive.Load})
-	spec := Spec[*activation.Context, string, string]{
+	cfg := Config{Self: hostingSelf, Links: n, Ctx: ctx, Work: work, Log: slog.New(slog.DiscardHandler), LeaseValid: n.alive.Load}
+	spec := hostingSpec{
 		Settings: Settings{Name: "t", Extract: Extractor{Shards: 2, Custom: func(string) strategy.ShardID { return 0 }}, Mailbox: 100, IDBytes: 100, PayloadBytes: 1 << 20,
 			Buffers: delivery.Bounds{BufferMessages: 10, BufferBytes: 1000, ShardMessages: 10, ShardBytes: 1000}},
 		Requests: texts{}, Responses: texts{},
-		New:     func(string) activation.Entity[*activation.Context, string, string] { return noter{&n.mu, &n.notes} },
+		New:     func(string) activation.Entity[*activation.Context, string, string] { return noter{n} },
 		Context: func() (*activation.Context, *activation.Context) { c := new(activation.Context); return c, c },
 	}
+	for _, e := range edit {
+		e(&cfg, &spec)
+	}
+	n.Set = NewSet(cfg)
 	n.e = New(spec)
 	n.inc = n.NewIncarnation("t")
 	n.inc.Need, n.inc.Misrouted = func(strategy.ShardID) {}, func(strategy.ShardID, protocol.Token) {}
@@ -147,13 +160,26 @@ func grantIn(t *testing.T, all [][]byte) (g frames.Grant) {
 }
 
 // TestARequestAtTheEndIsGivenBack checks that a request which comes after the end of the incarnation,
-// and before its host is closed, is returned to its sender.
+// and before its host is closed, is returned to its sender, as is one during the stop of its shard.
 func TestARequestAtTheEndIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHostingNode(t)
 		n.e.End()
 		if all := n.frame(tell(token, 1)); len(all) != 1 || frames.KindOf(all[0]) != frames.KindRefused || n.handled() != 0 {
 			t.Errorf("%d frames, %d requests handled; want the request back", len(all), n.handled())
+		}
+		n.e.Detach()
+		if all := n.frame(tell(token, 2)); len(all) != 1 || frames.KindOf(all[0]) != frames.KindRefused {
+			t.Errorf("without a host: %d frames, want the request back", len(all))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := newHostingNode(t)
+		n.holding()
+		n.frame(tell(token, 1))
+		n.e.StopShard(0, token, time.Hour, false, func(activation.Stopped) {})
+		if all := n.frame(tell(token, 2)); len(all) != 1 || frames.KindOf(all[0]) != frames.KindRefused {
+			t.Errorf("during a stop: %d frames, want the request back", len(all))
 		}
 	})
 }

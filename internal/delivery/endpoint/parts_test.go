@@ -90,14 +90,14 @@ func TestMutualAsksAreFound(t *testing.T) {
 func TestPayloadsInASlabAreApart(t *testing.T) {
 	var s slab
 	var all [][]byte
-	for i, n := range []int{0, 1, slabMost, slabMost, slabMost, slabMost + 1, slabMost, slabBytes} {
+	for i, n := range []int{0, 1, slabMost, slabMost, slabMost, slabMost + 1, slabMost, slabBytes, slabBytes + 1} {
 		p := bytes.Repeat([]byte{byte(i + 1)}, n)
 		q := s.copyOf(p)
 		clear(p)
 		_ = append(q, 99) // of its owner: not the next payload's memory
 		all = append(all, q)
-		if n > slabMost && cap(q) > n {
-			t.Errorf("a payload of %d bytes keeps %d", n, cap(q))
+		if q == nil || n > slabMost && cap(q) > n {
+			t.Errorf("a payload of %d bytes is nil: %v, or keeps %d", n, q == nil, cap(q))
 		}
 	}
 	for i, q := range all {
@@ -249,7 +249,7 @@ func TestOnlyCancelledAsksAreCancelledThere(t *testing.T) {
 			}
 		}
 		for at, want := range map[gossip.NodeID]error{0: failure.NoHome, 2: context.Canceled, hostingSelf: context.Canceled} {
-			if err := n.e.obstacleOf(at, context.Canceled); !errors.Is(err, want) || !errors.Is(err, context.Canceled) {
+			if err := n.e.obstacleOf(at, context.Canceled); !errors.Is(err, want) || !errors.Is(err, context.Canceled) || errors.Is(err, failure.Paused) {
 				t.Errorf("an ask at node %v ended: %v", at, err)
 			}
 		}
@@ -270,6 +270,11 @@ func TestOnlyCancelledAsksAreCancelledThere(t *testing.T) {
 		if err := n.e.obstacleOf(0, context.Canceled); !errors.Is(err, failure.NotReady) {
 			t.Errorf("without an incarnation: %v", err)
 		}
+		for _, at := range []gossip.NodeID{2, hostingSelf} {
+			if err := n.e.obstacleOf(at, context.Canceled); err != context.Canceled {
+				t.Errorf("without an incarnation, at node %v: %v", at, err)
+			}
+		}
 		if n.e.sendCancel(2, 7, context.Canceled); len(n.takeSent()) != 0 {
 			t.Error("a node without an incarnation sends")
 		}
@@ -283,7 +288,8 @@ func TestAFlushIsAcknowledgedByItsMembers(t *testing.T) {
 	for _, acked := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newHostingNode(t)
-			wait := n.BeginFlush([]gossip.Member{{Node: gossip.Node{ID: hostingSelf}}, {Node: gossip.Node{ID: 2}}})
+			n.shut = map[gossip.NodeID]bool{3: true}
+			wait := n.BeginFlush([]gossip.Member{{Node: gossip.Node{ID: hostingSelf}}, {Node: gossip.Node{ID: 2}}, {Node: gossip.Node{ID: 3}}})
 			began, ended := time.Now(), make(chan time.Duration, 1)
 			go func() { wait(t.Context()); ended <- time.Since(began) }()
 			synctest.Wait()
