@@ -116,6 +116,40 @@ func TestGrantsLeaveOnce(t *testing.T) {
 	}
 }
 
+// TestAReportIsBehindTheRequestsBeforeIt checks that requests which arrived before a report, and were not
+// accounted for yet, do not count beyond it.
+func TestAReportIsBehindTheRequestsBeforeIt(t *testing.T) {
+	var granted []flow.Grant
+	a, _, token := grown(func(_ gossip.NodeID, frame []byte) {
+		_, grants, err := frames.ParseGrants(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(grants) > 0; grants = grants[frames.GrantBytes:] {
+			if g := frames.ReadGrant(grants); g.Shard == 0 {
+				granted = append(granted, g.Grant)
+			}
+		}
+	})
+	s := a.Sender(2)
+	s.Transmit()
+	w := flow.Window{}
+	w.Open()
+	w.Raise(granted[0])
+	var account *Account
+	for range 3 {
+		w.Left(1000)
+		account, _ = s.Accept(0, token, w.Sent(), 1000)
+	}
+	s.Reconcile(0, token, w.Report())
+	s.Flush([]*Account{account})
+	s.Transmit()
+	report := w.Report()
+	if last := granted[len(granted)-1]; len(granted) != 2 || last.LimitBytes-report.SentBytes != 4*flow.FirstBytes {
+		t.Errorf("granted %+v behind %d bytes, want %d more", granted, report.SentBytes, 4*flow.FirstBytes)
+	}
+}
+
 // TestLimitsOfBudgetsApply checks that limits concern the types that are there, and those that come.
 func TestLimitsOfBudgetsApply(t *testing.T) {
 	b := NewBudgets()

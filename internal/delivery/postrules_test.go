@@ -293,14 +293,17 @@ func TestAHomeLearnsThatACallerWaits(t *testing.T) {
 		for range flow.FirstMessages {
 			post()
 		}
-		if n := len(w.ofKind(frames.KindBlocked)); n != 0 {
-			t.Errorf("%d reports before a caller waits", n)
+		if n := len(w.ofKind(frames.KindBlocked)); n != 0 || r.counters.Blocked.Load() != 0 {
+			t.Errorf("%d reports before a caller waits, %d are counted", n, r.counters.Blocked.Load())
 		}
 		for range 2 {
 			go post()
 			synctest.Wait()
 			if n, sent := len(w.ofKind(frames.KindBlocked)), len(w.ofKind(frames.KindTell)); n != 1 || sent != flow.FirstMessages {
 				t.Errorf("%d reports, %d messages; want 1 and %d", n, sent, flow.FirstMessages)
+			}
+			if n := r.counters.Blocked.Load(); n != 1 {
+				t.Errorf("the route counts as blocked %d times, want once", n)
 			}
 		}
 		if waiting := r.counters.HeldUp.Load(); waiting != 2 {

@@ -194,6 +194,36 @@ func TestAClosedProducerTakesNoMessage(t *testing.T) {
 	})
 }
 
+// TestAFlushWaitsForNoLaterReports checks that a flush whose messages are finished waits for their reports,
+// and not for those of messages that finish meanwhile.
+func TestAFlushWaitsForNoLaterReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProducing(t, 10, nil)
+		advance := func(finished, reported uint64) {
+			p.mu.Lock()
+			p.finished, p.reported = p.finished+finished, p.reported+reported
+			p.mu.Unlock()
+			p.room.Broadcast()
+			synctest.Wait()
+		}
+		advance(1, 0)
+		flushed := make(chan error, 1)
+		go func() { flushed <- p.Flush(t.Context()) }()
+		synctest.Wait()
+		advance(1, 0)
+		if len(flushed) != 0 {
+			t.Error("the flush ends before the report")
+		}
+		if advance(1, 1); len(flushed) != 1 {
+			t.Error("the flush waits for reports of later messages")
+		}
+		advance(0, 2)
+		if err := <-flushed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestAFlushWaitsForReports checks that a flush waits for reports of the messages before it, and ends with
 // the producer.
 func TestAFlushWaitsForReports(t *testing.T) {
