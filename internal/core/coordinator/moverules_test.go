@@ -3,6 +3,7 @@ package coordinator
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -169,4 +170,67 @@ func TestAMemberThatRegistersJoinsAMoveOnce(t *testing.T) {
 	if closers := b.c.table.shards[0].moveOf().closers; !slices.Equal(closers, []gossip.NodeID{1, 2, 3, 4}) {
 		t.Errorf("the move waits for %v, want 1, 2, 3 and 4", closers)
 	}
+}
+
+// TestAMoveWhoseRoutesStayOpenIsCalledOff checks that a move which a router does not answer ends at its
+// time-out, not before: the shard has not stopped, and its home is sent to all regions, so that the routes
+// which were closed open again.
+func TestAMoveWhoseRoutesStayOpenIsCalledOff(t *testing.T) {
+	home := gossip.NodeID(2)
+	b := newBench(t, Config{Shards: 1, Strategy: homeAt{node: &home}, Rebalance: time.Hour}, 1, 2, 3, 4).settle(nil, nil).ask(1, 0)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	tok := b.c.table.shards[0].token
+	home = 3
+	begin := find[*protocol.Begin](b.step(Rebalance{}))[0]
+	deadline := b.c.table.shards[0].move.deadline
+	if deadline != b.now.Add(b.c.cfg.BeginTimeout) {
+		t.Fatalf("the routes have until %v, want %v", deadline.Sub(b.now), b.c.cfg.BeginTimeout)
+	}
+	b.begun(begin, 1, 2, 3).none(count[*protocol.HandOff])
+	b.now = deadline - 1
+	if b.step(Tick{}); b.c.table.shards[0].phase != closing || b.traced(TraceCancel) {
+		t.Fatalf("in phase %v before the time-out", b.c.table.shards[0].phase)
+	}
+	b.now = b.c.Deadline()
+	b.step(Tick{}).none(count[*protocol.HandOff])
+	if s := &b.c.table.shards[0]; s.phase != hosted || s.home != 2 || s.token != tok || !b.traced(TraceCancel) {
+		t.Errorf("after the time-out in phase %v at %v", s.phase, s.home)
+	}
+	if to := b.homesOf(0); !slices.Equal(to, []gossip.NodeID{1, 2, 3, 4}) {
+		t.Errorf("the home is sent to %v, want all four", to)
+	}
+	b.begun(begin, 4).none(count[*protocol.HandOff])
+}
+
+// TestLongListsAreCutIntoMessages checks that a batch is handed out by node, in pieces of at most batchMax
+// items, each item once, and without those that need no message by now.
+func TestLongListsAreCutIntoMessages(t *testing.T) {
+	var b batch[int]
+	for _, n := range []gossip.NodeID{7, 3} {
+		for i := range 2*batchMax + 2 {
+			b.addItem(n, i)
+		}
+	}
+	b.addItem(7, 5)
+	type piece struct {
+		node     gossip.NodeID
+		from, to int
+	}
+	var pieces []piece
+	drainBatch(&b, func(n gossip.NodeID, i int) (int, bool) { return i, n == 7 || i != 0 && i <= batchMax },
+		func(n gossip.NodeID, list []int) {
+			for at, i := range list {
+				if i != list[0]+at {
+					t.Fatalf("node %v: %d follows %d", n, i, list[0]+at-1)
+				}
+			}
+			pieces = append(pieces, piece{n, list[0], list[len(list)-1]})
+		})
+	want := []piece{{3, 1, batchMax}, {7, 0, batchMax - 1}, {7, batchMax, 2*batchMax - 1}, {7, 2 * batchMax, 2*batchMax + 1}}
+	if !slices.Equal(pieces, want) {
+		t.Errorf("pieces %v, want %v", pieces, want)
+	}
+	drainBatch(&b, func(n gossip.NodeID, i int) (int, bool) { return i, true }, func(n gossip.NodeID, list []int) {
+		t.Errorf("node %v is handed %v a second time", n, list)
+	})
 }
