@@ -99,6 +99,28 @@ func TestAShardWithoutARegionIsTracedOnce(t *testing.T) {
 	}
 }
 
+// TestTheReasonIsTracedWithEachLookAtTheBalance checks that the table looks again at shards without a region with each
+// look at the balance, and not sooner because a shard waits after failed starts.
+func TestTheReasonIsTracedWithEachLookAtTheBalance(t *testing.T) {
+	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, nil).ask(2, 0)
+	b.failStart(one[Write](b)).failStart(one[Write](b))
+	if b.drain(1).drain(2).ask(1, 1); !b.traced(TraceNoRegion) || b.c.table.retryStart == 0 {
+		t.Fatalf("traced %+v, a start is tried again at %v", b.trace, b.c.table.retryStart)
+	}
+	if d := b.c.Deadline(); d != b.c.table.retryStart {
+		t.Errorf("the next Tick is due %v after the start is to be tried again", d.Sub(b.c.table.retryStart))
+	}
+	b.now = b.c.table.retryStart - 1
+	if b.step(Tick{}); b.traced(TraceNoRegion) {
+		t.Error("traced again before the start is tried again")
+	}
+	b.c.table.shards[0].wait.retryAt, b.c.table.retryStart = 0, 0 // nothing but the balance is waited for
+	b.now = b.c.nextRebalance
+	if b.step(Tick{}); !b.traced(TraceNoRegion) {
+		t.Error("not traced with the look at the balance")
+	}
+}
+
 // TestHomesAreWrittenInOrder checks that homes are written in the order of the shards, each once, and
 // that the trace shows which shards had a home before.
 func TestHomesAreWrittenInOrder(t *testing.T) {
@@ -260,19 +282,26 @@ func TestAStateMayHaveBeenPassedOn(t *testing.T) {
 		node, from, to gossip.NodeID
 		unheard        []gossip.NodeID
 		voters         int
+		lost           gossip.Epoch
 		want           bool
 	}{
-		"a majority has left":         {2, 2, 4, []gossip.NodeID{4, 5}, 3, true},
-		"half has":                    {2, 2, 4, []gossip.NodeID{4, 5}, 4, false},
-		"some of the unheard stay":    {2, 2, 4, []gossip.NodeID{4, 1}, 2, false},
-		"the state is elsewhere":      {1, 2, 4, []gossip.NodeID{4, 5}, 3, false},
-		"the new home is here":        {2, 2, 1, []gossip.NodeID{1, 4, 5}, 3, false},
-		"the new home had reported":   {2, 2, 3, []gossip.NodeID{4, 5}, 3, false},
-		"the former home is the only": {2, 2, 4, []gossip.NodeID{4}, 1, true},
+		"a majority has left":            {2, 2, 4, []gossip.NodeID{4, 5}, 3, 0, true},
+		"half has":                       {2, 2, 4, []gossip.NodeID{4, 5}, 4, 0, false},
+		"some of the unheard stay":       {2, 2, 4, []gossip.NodeID{4, 1}, 2, 0, false},
+		"the state is elsewhere":         {1, 2, 4, []gossip.NodeID{4, 5}, 3, 0, false},
+		"the new home is here":           {2, 2, 1, []gossip.NodeID{1, 4, 5}, 3, 0, false},
+		"the new home had reported":      {2, 2, 3, []gossip.NodeID{4, 5}, 3, 0, false},
+		"the former home is the only":    {2, 2, 4, []gossip.NodeID{4}, 1, 0, true},
+		"records are lost":               {2, 2, 4, nil, 3, 8, true},
+		"they were before it stopped":    {2, 2, 4, nil, 3, 7, false},
+		"lost, but the new home is here": {2, 2, 1, nil, 3, 8, false},
+		"lost, but it had reported":      {2, 2, 3, nil, 3, 8, false},
+		"lost, but the state is with it": {4, 2, 4, nil, 3, 8, false},
 	} {
 		b := newBench(t, Config{Shards: 1}, 1, 2)
-		b.c.census.unheard, b.c.census.voters = c.unheard, c.voters
-		if got := b.c.census.passedOn(&heldAt{c.node, protocol.Held{From: c.from, To: c.to}}); got != c.want {
+		cn := &b.c.census
+		cn.unheard, cn.voters, cn.lost, cn.heard = c.unheard, c.voters, c.lost, []gossip.NodeID{1, 3}
+		if got := cn.passedOn(&heldAt{c.node, protocol.Held{From: c.from, To: c.to, Term: 7}}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -100,6 +100,7 @@ func TestDrainEndsWhenTheNextHomeHasCollectedAlsoForASuccessor(t *testing.T) {
 	}{
 		"a shard that starts":               {starting, claims, true},
 		"a shard that runs nowhere":         {stopped, nil, true},
+		"a shard that was to take a state":  {starting, nil, true},
 		"one that was at the draining node": {protocol.Record{Shard: 1, Home: 3, Token: is, State: protocol.Allocated}, claims, false},
 	} {
 		b := newBench(t, Config{Shards: 4, Collects: true}, 1, 2, 3)
