@@ -69,3 +69,21 @@ func TestElectionDeclines(t *testing.T) {
 		}
 	}
 }
+
+// TestAnElectedNodeForgetsEarlierDeclines checks that a node which is elected in a view presumes no decline of an
+// earlier one: if it declines later, it leaves office to a node that has not declined since.
+func TestAnElectedNodeForgetsEarlierDeclines(t *testing.T) {
+	e := election{cfg: &Config{Self: 1}}
+	e.viewChanged(electionView(1, 2))
+	e.AddDeclines(protocol.Decliner{Node: 2})
+	for epoch := gossip.Epoch(2); epoch <= 3; epoch++ {
+		if !e.won() {
+			t.Fatalf("not elected before view %v", epoch)
+		}
+		e.refused = epoch == 3
+		e.viewChanged(electionView(epoch, 2))
+	}
+	if e.won() || e.mayWin() {
+		t.Error("a decline of view 1 counts in view 3, although this node was elected in view 2")
+	}
+}

@@ -168,3 +168,49 @@ func TestThePredecessorsVotersAreCountedOnce(t *testing.T) {
 		t.Errorf("%d voters, unheard %v", b.c.census.voters, b.c.census.unheard)
 	}
 }
+
+// TestANewMemberIsSentAllHomes checks that the first request of a member for one home brings it all that are served, and
+// later requests those that they name.
+func TestANewMemberIsSentAllHomes(t *testing.T) {
+	b := newBench(t, Config{Shards: 3}, 1, 2).settle(nil, nil).ask(1, 0, 1, 2)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	b.view(1, 2, 3)
+	for _, want := range []int{3, 1} {
+		if h := one[*protocol.Homes](b.ask(3, 1)); len(h.Homes) != want {
+			t.Errorf("%d homes are sent, want %d", len(h.Homes), want)
+		}
+	}
+}
+
+// TestNoViewIsNoNews checks that an event without a view changes nothing, be there a view or not.
+func TestNoViewIsNoNews(t *testing.T) {
+	b := &bench{t: t, c: New(Config{Self: 1, Type: "counter"}), now: 1, epoch: gossip.FirstEpoch(3)}
+	b.step(ViewChanged{}).view(1, 2)
+	one[Read](b)
+	if b.step(ViewChanged{}); len(b.did) > 0 || b.c.Term() != b.epoch {
+		t.Errorf("term %v, did %+v", b.c.Term(), b.did)
+	}
+}
+
+// TestANodeDoesNotDeclineToItself checks that a node which is elected although it has declined, and cannot take office in
+// this view, is sent no decline of its own.
+func TestANodeDoesNotDeclineToItself(t *testing.T) {
+	b := newBench(t, Config{Shards: 1, Reluctant: true}, 1).settle(nil, nil).ask(1, 0)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: Fenced, Higher: b.epoch + 2})
+	if b.c.Term() != 0 {
+		t.Fatal("still in office")
+	}
+	b.step(Standing{View: b.epoch}).none(count[*protocol.Declined])
+}
+
+// TestWhoIsToldThatACoordinatorStepsBack checks that only members which have registered are sent its decline.
+func TestWhoIsToldThatACoordinatorStepsBack(t *testing.T) {
+	b := newBench(t, Config{Shards: 4, Reluctant: true}, 8, 1, 2)
+	b.step(Standing{View: b.epoch, Declined: []protocol.Decliner{{Node: 8, Missing: true}, {Node: 2}}}).settle(nil, nil)
+	b.view(8, 1, 2).register(2, 9, 0)
+	b.declined(8, 2)
+	sends := find[Send](b)
+	if b.c.Term() != 0 || len(sends) != 1 || sends[0].To != 8 {
+		t.Errorf("term %v, sent %+v, want one decline to 8", b.c.Term(), sends)
+	}
+}

@@ -46,6 +46,8 @@ func TestWritesOfUnknownOutcomeAreRepeated(t *testing.T) {
 	old, present := protocol.Record{Shard: 1, Home: 7}, protocol.Record{Shard: 2, Home: 8}
 	w.records = []protocol.Record{old, present}
 	w.noteRegistered(9, false, true)
+	w.noteRegistered(7, true, false)
+	w.noteGone(6)
 	w.sendRecords()
 	first, ok := w.takeInFlight(out.Do[0].(Write).ID)
 	if !ok || len(w.flying) != 0 {
@@ -60,6 +62,9 @@ func TestWritesOfUnknownOutcomeAreRepeated(t *testing.T) {
 	again := out.Do[1].(Write)
 	if !slices.Equal(again.Records, []protocol.Record{present}) || !slices.Equal(again.Proxies, []gossip.NodeID{9}) {
 		t.Errorf("repeated %+v", again)
+	}
+	if !slices.Equal(again.Regions, []gossip.NodeID{7}) || !slices.Equal(again.Gone, []gossip.NodeID{6}) {
+		t.Errorf("repeated the regions %v and the departures %v, want 7 and 6", again.Regions, again.Gone)
 	}
 	if _, ok := w.takeInFlight(first.ID); ok {
 		t.Error("the first write ends twice")
@@ -80,5 +85,17 @@ func TestWritesOfSets(t *testing.T) {
 	set := out.Do[0].(Write)
 	if len(set.Regions) != 0 || !slices.Equal(set.Proxies, []gossip.NodeID{1}) || !slices.Equal(set.Gone, []gossip.NodeID{2}) {
 		t.Errorf("wrote %+v", set)
+	}
+}
+
+// TestSetsWaitForAWriteToEnd checks that changes of the sets add no write to as many as may be in flight.
+func TestSetsWaitForAWriteToEnd(t *testing.T) {
+	for flying, want := range map[int]int{writesMax - 1: 1, writesMax: 0} {
+		w, out := newWrites()
+		w.flying = make([]Write, flying)
+		w.noteRegistered(9, false, true)
+		if w.sendRecords(); len(out.Do) != want {
+			t.Errorf("%d writes in flight: %d more, want %d", flying, len(out.Do), want)
+		}
 	}
 }
