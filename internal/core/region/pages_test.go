@@ -85,3 +85,14 @@ func TestShardsAtRestAreSmall(t *testing.T) {
 		t.Errorf("a route has %d bytes, a host %d", r, h)
 	}
 }
+
+// TestAShardTableHasAsManyPagesAsItNeeds checks the number of pages, and that the only page of a type with few shards is
+// made immediately.
+func TestAShardTableHasAsManyPagesAsItNeeds(t *testing.T) {
+	for shards, want := range map[int]int{1: 1, pageShards - 1: 1, pageShards: 1, pageShards + 1: 2, 2 * pageShards: 2, 2*pageShards + 1: 3} {
+		table := newShardTable[int](shards)
+		if len(table.pages) != want || (table.pages[0] != nil) != (want == 1) {
+			t.Errorf("%d shards have %d pages, want %d; the first is made: %v", shards, len(table.pages), want, table.pages[0] != nil)
+		}
+	}
+}
