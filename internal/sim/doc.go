@@ -56,11 +56,12 @@
 // unless the memory of a shard is lost with its home (sharding/copies.go). In some, the states of
 // entities are replicated: an answer waits until a majority of the copies has what it shows, and
 // every later instance must begin with it, unless so many copies are gone that it may be lost
-// (sharding/standbys.go).
+// (sharding/standbys.go). In some, one more type is a daemon: the number of its workers changes, and
+// workers of different numbers never run at the same time (sharding/workers.go).
 //
 // Not modelled: TLS, the sizes of frames, flows of the transport (a small frame never
 // passes a large one), messages that no connection carries, passivation, remembered entities,
-// daemons, nodes with a role that do not run its types.
+// nodes with a role that do not run its types.
 //
 // # A run
 //

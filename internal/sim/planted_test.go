@@ -27,8 +27,8 @@ type plantedBug struct {
 	trouble bool
 	// clocks has the clocks of stamps jump in every run.
 	clocks bool
-	// reliable has reliable producers in every run, replicated replicated states.
-	reliable, replicated bool
+	// reliable has reliable producers in every run, replicated replicated states, daemons a daemon.
+	reliable, replicated, daemons bool
 }
 
 // plantedViews are bugs of the view core.
@@ -69,6 +69,8 @@ var plantedCores = []plantedBug{
 	{name: "one copy is enough", replicated: true},
 	{name: "first answer is enough", replicated: true, seen: 14},
 	{name: "older copy replaces newer", replicated: true, seen: 32},
+	{name: "running workers are acknowledged as ended", daemons: true},
+	{name: "the plan is read before the announcement", daemons: true},
 }
 
 // plantedBugs are bugs of the simulator's own parts, which stand for those of shells.
@@ -122,7 +124,7 @@ func playPlanted(t *testing.T, b plantedBug, cfg Config) {
 	t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
 		planted.MustCatch(t, b.name, func() string {
 			cfg.Brief, cfg.aim, cfg.apart, cfg.Seed = true, b.aim, b.apart, b.seen
-			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable, cfg.replicated = b.disks, b.trouble, b.clocks, b.reliable, b.replicated
+			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable, cfg.replicated, cfg.daemons = b.disks, b.trouble, b.clocks, b.reliable, b.replicated, b.daemons
 			for n := range plantedSeeds {
 				if r := Run(cfg); r.Failure != nil {
 					planted.Without(func() {

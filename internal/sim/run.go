@@ -59,6 +59,8 @@ type Config struct {
 	rings bool
 	// replicated, set by tests, has states replicated in every run.
 	replicated bool
+	// daemons, set by tests, has a daemon in every run.
+	daemons bool
 	// weak, set by tests, has a setting of each run void some guarantees.
 	weak bool
 	// disks, set by tests, has every run be one with durable words.
@@ -77,7 +79,7 @@ func (cfg *Config) options() *seed.Options {
 	}
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
-		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Replicated: cfg.replicated, Former: cfg.former, Aim: cfg.aim,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Replicated: cfg.replicated, Daemons: cfg.daemons, Former: cfg.former, Aim: cfg.aim,
 	}
 }
 
@@ -190,6 +192,8 @@ func (cfg *Config) test() string {
 		return "TestReliable"
 	case cfg.replicated:
 		return "TestReplicated"
+	case cfg.daemons:
+		return "TestDaemons"
 	case cfg.requests:
 		return "TestRequests"
 	case cfg.disks:

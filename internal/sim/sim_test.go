@@ -180,6 +180,11 @@ func TestReplicated(t *testing.T) {
 	special(t, Config{replicated: true}, 12_000_000, coverage.CopyFound)
 }
 
+// TestDaemons plays runs with a daemon, whose number of workers changes.
+func TestDaemons(t *testing.T) {
+	special(t, Config{daemons: true}, 13_000_000, coverage.WorkerRan, coverage.Scaled)
+}
+
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, coverage.Corrupted, coverage.Blocked)

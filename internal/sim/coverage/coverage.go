@@ -107,6 +107,9 @@ const (
 	CopiesShort
 	CopiesLost
 	NotKept
+	WorkerRan
+	WorkerForced
+	Scaled
 	// End is the number of marks.
 	End
 )
@@ -212,6 +215,9 @@ var names = [...]string{
 	CopiesShort:    "acknowledged states may be missing",
 	CopiesLost:     "acknowledged state lost with a majority of its copies",
 	NotKept:        "reply without enough copies",
+	WorkerRan:      "worker of a daemon runs",
+	WorkerForced:   "worker that did not end is abandoned",
+	Scaled:         "number of workers changed",
 }
 
 // String returns the mark's name.

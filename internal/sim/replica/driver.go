@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
@@ -162,6 +163,10 @@ func (d *Driver) readAt(r replication.Read, answer func(replication.Reply)) repl
 
 // Lost returns the newest view before which confirmed values may be gone.
 func (d *Driver) Lost() gossip.Epoch { return d.core.Lost() }
+
+// Value returns this replica's value of a key, nil if there is none. It must not be changed, nor
+// kept beyond the next step.
+func (d *Driver) Value(key string) crdt.Value { return d.core.Value(key) }
 
 // isDurable reports whether a key is kept in the host's file.
 func (d *Driver) isDurable(key string) bool { return d.disk != nil && d.disk.disks.isDurable(key) }

@@ -27,6 +27,8 @@ type Options struct {
 	Reliable bool
 	// Replicated has states replicated in every run.
 	Replicated bool
+	// Daemons has a daemon in every run.
+	Daemons bool
 	// Former leaves out what seeds draw since November 2026, so that seeds which once failed keep
 	// their runs.
 	Former bool
@@ -251,6 +253,9 @@ type Type struct {
 	Reliable bool `json:",omitempty"`
 	// Replicas is the number of processes that hold each state, 0 if states are not replicated.
 	Replicas int `json:",omitempty"`
+	// Workers is the number of workers of the first plan of a daemon, at most Shards; 0 if the type
+	// is none.
+	Workers int `json:",omitempty"`
 	// Proxies are the hosts that only send, Absent those that do not run the type, and Late
 	// those of the absent that run it from some moment on. All are bits by host.
 	Proxies, Absent, Late int

@@ -74,7 +74,22 @@ func Draw(cfg *Options) Config {
 	s.drawReliable(virtual.NewRand(cfg.Seed, 65), cfg)
 	s.drawMoves(virtual.NewRand(cfg.Seed, 67), cfg)
 	s.drawReplicated(virtual.NewRand(cfg.Seed, 70), cfg)
+	s.drawDaemon(virtual.NewRand(cfg.Seed, 74), cfg)
 	return s
+}
+
+// drawDaemon draws a daemon: one more type, with a worker in each shard that its plan runs.
+func (s *Config) drawDaemon(r *virtual.Rand, cfg *Options) {
+	if cfg.Former || s.Apart || cfg.Shards > 0 || !cfg.Daemons && (cfg.Narrow || !r.Chance(12)) {
+		return
+	}
+	shards := r.Between(1, 6)
+	t := Type{Name: "w", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards, Workers: r.Between(1, shards)}
+	if r.Chance(30) {
+		t.Absent = r.IntN(1 << min(s.Nodes, bitsMax))
+		t.Late = t.Absent & r.IntN(1<<min(s.Nodes, bitsMax))
+	}
+	s.Types = append(s.Types, t)
 }
 
 // drawReplicated draws which types have replicated states, and on how many processes.

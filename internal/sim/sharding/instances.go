@@ -25,6 +25,9 @@ type instances struct {
 	standbys
 	// parked is set if a handler could not begin without a lease.
 	parked bool
+	// onStarted and onGone tell the workers of a daemon that a shard runs, or has ended.
+	onStarted func()
+	onGone    func(protocol.ShardID)
 	// onConfirm and onFreed inform the producer of this process.
 	onConfirm func(from gossip.NodeID, c *confirmFrame)
 	onFreed   func(reliable.Freed)
@@ -75,6 +78,7 @@ func (x *instances) startNow(e region.StartShard, states map[int]uint64) {
 	x.shards[e.Shard] = i
 	x.takeCargo(i, e)
 	x.cores.putRegion(region.ShardStarted{Shards: []protocol.ShardToken{i.key()}})
+	x.onStarted()
 }
 
 // takeCargo takes what the former home of a shard has sent.
@@ -164,6 +168,7 @@ func (x *instances) finishStop(i *instance) {
 	x.dropWaiting(i)
 	cargo := x.cargo(i)
 	x.shards[i.shard] = nil
+	x.onGone(i.shard)
 	m.checks.hosting.Stopped(m.p.Node.ID, i.shard)
 	m.checks.noteStopped(i.key())
 	if i.stop.To != 0 && i.stop.To != m.p.Node.ID && x.copies == nil {
@@ -206,4 +211,19 @@ func (x *instances) abandon(i *instance) {
 	x.m.checks.noteEnding(x.m.p.Node.ID, i.key(), i.stop.To, "abandoned")
 	x.dropWaiting(i)
 	x.shards[i.shard] = nil
+	x.onGone(i.shard)
+}
+
+// supersede ends an allocation immediately, whether its shard runs or waits for its states.
+func (x *instances) supersede(st protocol.ShardToken) {
+	_, waited := x.takeWaiting(st)
+	i := x.shards[st.Shard]
+	runs := i != nil && i.token == st.Token
+	if runs {
+		x.abandon(i)
+		x.m.checks.hosting.Stopped(x.m.p.Node.ID, st.Shard)
+	}
+	if runs || waited {
+		x.reportStopped(st)
+	}
 }

@@ -178,14 +178,8 @@ func (v *Invariants) checkHandler(m *base, st protocol.ShardToken, msg *datapath
 func (v *Invariants) checkStrict(m *base, shard protocol.ShardID) {
 	r := v.run
 	for _, q := range v.running() {
-		if q.p == m.p || q.p.Thread.Paused() || q.p.Thread.Slow() {
+		if q.p == m.p || !v.judgesBeside(m, q) {
 			continue
-		}
-		if v.sideOf(m.site.member) != v.sideOf(q.member) || r.Parts() && !v.areMembers(m.p.ID(), q.p.ID()) {
-			continue // package invariant has what holds between two clusters or lineages
-		}
-		if q.member.Leaving() && !r.Config.Drain || q.draining.late {
-			continue // it goes in the middle of its work, as no Node does
 		}
 		since := q.busySince(m.number, shard)
 		if since == virtual.Never || since < q.p.Thread.PausedUntil() || r.Now().Sub(since) > 2*r.Config.HandleMax {
@@ -193,6 +187,18 @@ func (v *Invariants) checkStrict(m *base, shard protocol.ShardID) {
 		}
 		r.Fail("S1 strict", "shard %d is handled at %s and at %s simultaneously", shard, m.p.Label, q.p.Label)
 	}
+}
+
+// judgesBeside reports whether what runs at another process is judged beside what runs at this one:
+// that process was not paused, and neither is slow beyond all bounds.
+func (v *Invariants) judgesBeside(m *base, q *Node) bool {
+	switch r := v.run; {
+	case q.p.Thread.Paused() || q.p.Thread.Slow():
+		return false
+	case v.sideOf(m.site.member) != v.sideOf(q.member) || r.Parts() && !v.areMembers(m.p.ID(), q.p.ID()):
+		return false // package invariant has what holds between two clusters or lineages
+	}
+	return (!q.member.Leaving() || v.run.Config.Drain) && !q.draining.late // else it goes in the middle of its work, as no Node does
 }
 
 // areMembers reports whether both are members of the newest view of one lineage.

@@ -40,6 +40,9 @@ func (v *Invariants) CheckLiveness(q map[int]bool) {
 	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.checkConfirmed(q) == "" }) {
 		r.Fail("L6", "%v after the cluster was whole, %s has reliable messages that are not confirmed", servedBound, v.checkConfirmed(q))
 	}
+	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.describeWorkers(q) == "" }) {
+		r.Fail("G11", "%v after the cluster was whole, not all workers run: %s", servedBound, v.describeWorkers(q))
+	}
 	v.countServed(q)
 	took := r.Now().Sub(from)
 	r.Event("", "settled: shards", uint64(took), func() string { return took.String() })

@@ -22,6 +22,7 @@ type Model struct {
 	calls     calls
 	outbox    outbox
 	producer  *producer
+	workers   workers
 	// path is the data path, mover moves the states of entities.
 	path  *datapath.Path
 	mover *statemove.Mover
@@ -44,6 +45,7 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 	m.cores = cores{m: b, inbox: inbox{m: b}, perform: m.perform, onRegister: func() {
 		m.path = m.newPath()
 		m.instances.hostStandbys()
+		m.workers.host()
 	}}
 	if store != nil {
 		m.cores.records = &records{m: b, store: store, answer: func(outcome func() coordinator.Event) {
@@ -65,8 +67,14 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 			m.producer.noteEvent(ev)
 		}
 	}
+	m.workers = workers{
+		m: b, cores: &m.cores, instances: &m.instances, inbox: inbox{m: b}, plans: plans{m: b, records: m.cores.records},
+		needHome: func(shard protocol.ShardID) { m.cores.putRegion(region.NeedHome{Shards: []protocol.ShardID{shard}}) },
+	}
+	m.instances.onStarted, m.instances.onGone = m.workers.shardStarted, m.workers.shardGone
 	m.cores.startCores()
 	m.instances.startStandbys()
+	m.workers.host()
 	return m
 }
 

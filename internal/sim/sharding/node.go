@@ -165,6 +165,7 @@ func (n *Node) planLooks() {
 		n.p.Thread.Run(func() {
 			for _, m := range n.models {
 				m.look()
+				m.workers.lookAtPlan()
 				m.cores.wish()
 			}
 		})

@@ -228,17 +228,7 @@ func (e copiesEnv) Ready(st protocol.ShardToken, states map[int]uint64, short bo
 
 // Superseded ends a shard that has a newer allocation.
 func (e copiesEnv) Superseded(st protocol.ShardToken) {
-	e.cores.put(func() {
-		_, waited := e.instances.takeWaiting(st)
-		i := e.instances.shards[st.Shard]
-		if !waited && (i == nil || i.token != st.Token) {
-			return
-		}
-		if i != nil && i.token == st.Token {
-			e.instances.abandon(i)
-		}
-		e.instances.reportStopped(st)
-	})
+	e.cores.put(func() { e.instances.supersede(st) })
 }
 
 // Kept notes an acknowledged state. A former home may acknowledge what the newest one lacks if most

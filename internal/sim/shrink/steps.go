@@ -24,7 +24,7 @@ var steps = slices.Concat([]step{
 }, faultSteps(), []step{
 	{"half of the shards", func(c *seed.Config) bool {
 		return eachType(c, func(t *seed.Type) bool {
-			return lower(&t.Shards, t.Shards/2, 1) || lower(&t.Entities, t.Entities/2, 1)
+			return lower(&t.Shards, t.Shards/2, max(t.Workers, 1)) || lower(&t.Entities, t.Entities/2, 1)
 		})
 	}},
 	{"one entity a shard", func(c *seed.Config) bool {
@@ -41,6 +41,9 @@ var steps = slices.Concat([]step{
 	}},
 	{"no replicated states", func(c *seed.Config) bool {
 		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Replicas, 0) })
+	}},
+	{"no daemon", func(c *seed.Config) bool {
+		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Workers, 0) })
 	}},
 	{"no asks", func(c *seed.Config) bool { return clearTo(&c.AskPercent, 0) }},
 	{"fewer messages", func(c *seed.Config) bool {

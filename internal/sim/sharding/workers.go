@@ -1,0 +1,306 @@
+package sharding
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/core/residency"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
+)
+
+// workers are those of a daemon on one process. They are started and ended as in
+// internal/residency.
+type workers struct {
+	m         *base
+	cores     *cores
+	instances *instances
+	inbox     inbox
+	plans     plans
+	// needHome requests the home of a shard that has none.
+	needHome func(protocol.ShardID)
+	// core is nil where no worker may run.
+	core  *residency.Core
+	timer *virtual.Timer
+	// at has the worker of each shard, from the order to start it until it has ended.
+	at []*worker
+}
+
+// worker is the instance of a worker. It begins to run a while after it was ordered to start.
+type worker struct {
+	// plan is the plan under which it runs, zero before it does.
+	plan  daemon.Plan
+	token protocol.Token
+	// ending is set once it must end, ended when it has.
+	ending, ended bool
+}
+
+// host has the process run workers, if it hosts the daemon.
+func (w *workers) host() {
+	m, s := w.m, &w.m.run.Config
+	if m.spec.Workers == 0 || w.cores.foreign || !s.Hosts(m.p.Slot, m.spec) || w.core != nil {
+		return
+	}
+	w.at = make([]*worker, m.spec.Shards)
+	w.core = residency.New(residency.Config{Shards: uint32(m.spec.Shards), Daemon: &residency.Daemon{First: m.spec.Workers, Max: m.spec.Shards}})
+	w.core.Attach(&residency.Node{
+		Self: m.p.Node.ID, Token: w.tokenOf, LeaseValid: m.site.member.LeaseValid, Members: w.roleMembers, Office: w.termHeld,
+		Turn: func(now clock.Instant) clock.Instant { return now }, StopWithin: stopTimeout,
+	}, m.p.Now())
+	w.timer = m.p.NewTimer(w.wakeCore)
+	w.wakeCore()
+}
+
+// tokenOf returns the token of a shard in which workers may start.
+func (w *workers) tokenOf(shard protocol.ShardID) protocol.Token {
+	if i := w.instances.shards[shard]; i != nil && !i.stopping {
+		return i.token
+	}
+	return protocol.Token{}
+}
+
+func (w *workers) roleMembers() (m daemon.Members) {
+	v := w.m.site.view
+	if v == nil {
+		return m
+	}
+	m.Epoch = v.Epoch
+	for _, member := range v.WithRole(w.m.run.Config.Roles[w.m.spec.Role]) {
+		m.Nodes = append(m.Nodes, member.ID)
+	}
+	return m
+}
+
+func (w *workers) termHeld() gossip.Epoch {
+	if w.cores.coord == nil {
+		return 0
+	}
+	return w.cores.coord.Term()
+}
+
+// wakeCore has the core look at what is due.
+func (w *workers) wakeCore() {
+	if w.core != nil {
+		w.inbox.putWork(w.performDue)
+	}
+}
+
+// shardStarted has the worker of a new shard start without delay.
+func (w *workers) shardStarted() {
+	if w.core != nil {
+		w.core.Inspect()
+		w.wakeCore()
+	}
+}
+
+// shardGone ends the worker of a shard that has ended.
+func (w *workers) shardGone(shard protocol.ShardID) {
+	if w.core != nil && w.at[shard] != nil {
+		w.endWorker(shard, w.at[shard])
+	}
+}
+
+// lookAtPlan takes what other processes have written, and sometimes wishes another number of workers.
+func (w *workers) lookAtPlan() {
+	if w.core == nil {
+		return
+	}
+	if s, changed := w.plans.local(); changed {
+		w.core.NotePlan(&s)
+		w.wakeCore()
+	}
+	if r := w.m.run; !r.Calm && r.Rand.Worker.Chance(2) {
+		w.plans.wish(1 + r.Rand.Worker.IntN(w.m.spec.Shards))
+	}
+}
+
+// performDue performs all actions that are due.
+func (w *workers) performDue() {
+	for {
+		a, ok := w.core.Next(w.m.p.Now())
+		if !ok {
+			w.timer.Set(w.core.Deadline())
+			return
+		}
+		if a.Blocks() {
+			w.plans.performRemote(&a, func(o residency.Outcome) {
+				w.inbox.putWork(func() {
+					w.core.Done(&a, &o, w.m.p.Now())
+					w.performDue()
+				})
+			})
+			continue
+		}
+		o := w.performLocal(&a)
+		w.core.Done(&a, &o, w.m.p.Now())
+	}
+}
+
+// performLocal performs an action that does not wait for other nodes.
+func (w *workers) performLocal(a *residency.Action) (o residency.Outcome) {
+	switch a.Kind {
+	case residency.WantHomes:
+		for _, shard := range a.Shards {
+			w.needHome(shard)
+		}
+	case residency.Start:
+		o.OK = w.startWorker(a.Shard)
+	case residency.StopAll:
+		o.OK, o.Running = true, w.stopAll(a.Abandon)
+	default:
+		w.m.run.Fail("core", "%s: a daemon has action %d", w.m.p.Label, a.Kind)
+	}
+	return o
+}
+
+// startWorker starts the worker of a shard, unless it exists.
+func (w *workers) startWorker(shard protocol.ShardID) bool {
+	token := w.tokenOf(shard)
+	if token == (protocol.Token{}) || w.at[shard] != nil {
+		return false
+	}
+	k := &worker{token: token}
+	w.at[shard] = k
+	w.beginWorker(shard, k)
+	return true
+}
+
+// beginWorker has a worker run, if the plan still has it when the lease holds.
+func (w *workers) beginWorker(shard protocol.ShardID, k *worker) {
+	r := w.m.run
+	w.m.later(r.Rand.Worker.Duration(0, 5*time.Millisecond), func() {
+		if k.ended {
+			return
+		}
+		if !w.instances.mayAct() {
+			w.beginWorker(shard, k)
+			return
+		}
+		p, mayStart := w.core.Plan()
+		if !mayStart || !p.Runs(int(shard)) {
+			w.endWorker(shard, k)
+			return
+		}
+		k.plan = p
+		r.Hit(coverage.WorkerRan)
+		w.m.p.Event("worker runs", uint64(shard), func() string { return fmt.Sprintf("%d of %d", shard, p.Workers) })
+		w.act(shard, k)
+	})
+}
+
+// act has a running worker do its work, again and again, while the lease holds.
+func (w *workers) act(shard protocol.ShardID, k *worker) {
+	if k.ended {
+		return
+	}
+	r := w.m.run
+	if w.instances.mayAct() {
+		r.Judge(w.m.checks.hosting.Acts(time.Duration(r.Now()), w.m.p.Node.ID, shard, k.token))
+		w.m.site.inv.checkWorkers(w.m, shard, k)
+	}
+	w.m.later(r.Rand.Worker.Duration(5*time.Millisecond, 100*time.Millisecond), func() { w.act(shard, k) })
+}
+
+// endWorker ends a worker.
+func (w *workers) endWorker(shard protocol.ShardID, k *worker) {
+	k.ended = true
+	if w.at[shard] == k {
+		w.at[shard] = nil
+		w.m.p.Event("worker ended", uint64(shard), func() string { return fmt.Sprintf("%d of %d", shard, k.plan.Workers) })
+	}
+}
+
+// stopAll has all workers end, and returns how many still exist. If abandon is set, their shards
+// are abandoned.
+func (w *workers) stopAll(abandon bool) (running int) {
+	for shard, k := range w.at {
+		if k == nil {
+			continue
+		}
+		running++
+		shard := protocol.ShardID(shard)
+		if !k.ending {
+			k.ending = true
+			w.m.later(w.drawStop(), func() { w.endWorker(shard, k) })
+		}
+		if abandon {
+			w.m.run.Hit(coverage.WorkerForced)
+			w.cores.put(func() { w.instances.supersede(protocol.ShardToken{Shard: shard, Token: k.token}) })
+		}
+	}
+	return running
+}
+
+// drawStop draws how long a worker takes to end. Where only planned things happen, none is forced.
+func (w *workers) drawStop() time.Duration {
+	r := w.m.run
+	if r.Rand.Worker.IntN(5) == 0 && !r.Config.Orderly {
+		return r.Rand.Worker.Duration(0, 4*stopTimeout)
+	}
+	return r.Rand.Worker.Duration(0, 200*time.Millisecond)
+}
+
+// checkWorkers checks G11: while a worker acts, no worker runs that was started with another
+// number of workers.
+func (v *Invariants) checkWorkers(m *base, shard protocol.ShardID, k *worker) {
+	for _, q := range v.running() {
+		if q.p != m.p && (!v.judgesBeside(m, q) || !q.member.LeaseValid()) {
+			continue
+		}
+		for other, o := range q.models[m.number].workers.at {
+			if o != nil && o.plan.Workers != 0 && o.plan.Workers != k.plan.Workers {
+				v.run.Fail("G11", "worker %d of %d acts at %s, while worker %d of %d runs at %s", shard, k.plan.Workers, m.p.Label, other, o.plan.Workers, q.p.Label)
+			}
+		}
+	}
+}
+
+// describeWorkers returns what the hosts in q lack until the workers of one plan run, or "".
+func (v *Invariants) describeWorkers(q map[int]bool) string {
+	for number := range v.run.Config.Types {
+		if t := &v.run.Config.Types[number]; t.Workers > 0 && v.canHost(q, t) {
+			if lacks := v.describePlan(q, number); lacks != "" {
+				return lacks
+			}
+		}
+	}
+	return ""
+}
+
+// describePlan returns what the hosts in q lack until the workers of the newest plan of a daemon run.
+func (v *Invariants) describePlan(q map[int]bool, number int) string {
+	var newest daemon.Plan
+	var hosts []*workers
+	for slot, n := range v.nodes {
+		if n == nil || !q[slot] || n.models[number].workers.core == nil {
+			continue
+		}
+		w := &n.models[number].workers
+		hosts = append(hosts, w)
+		if p, _ := w.core.Plan(); newest.Rev.Compare(p.Rev) < 0 {
+			newest = p
+		}
+	}
+	if !newest.Running {
+		return fmt.Sprintf("the newest plan is %+v", newest)
+	}
+	for shard := range v.run.Config.Types[number].Shards {
+		running := 0
+		for _, w := range hosts {
+			if k := w.at[shard]; k != nil && k.plan == newest {
+				running++
+			}
+		}
+		if want := newest.Runs(shard); running > 1 || want != (running == 1) {
+			return fmt.Sprintf("%d instances of worker %d of %d run", running, shard, newest.Workers)
+		}
+	}
+	if newest.Workers != v.run.Config.Types[number].Workers {
+		v.run.Hit(coverage.Scaled)
+	}
+	return ""
+}
