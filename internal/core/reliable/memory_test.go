@@ -67,6 +67,23 @@ func TestMemoryTravelsWithinAFrame(t *testing.T) {
 	}
 }
 
+// TestAMemoryLargerThanAFrameKeepsTheLastProducer checks that the producer which spoke last is moved, however much there is
+// to say of it.
+func TestAMemoryLargerThanAFrameKeepsTheLastProducer(t *testing.T) {
+	var m Memory
+	const records = encodedMax/1000 + 1
+	for i := range uint64(records) {
+		m.Ran(strings.Repeat("x", 1000)+fmt.Sprint(i), Stamp{Producer: 1, Seq: i + 1, Floor: 1, Try: 1}, false)
+	}
+	var moved Memory
+	if err := moved.Restore(m.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if p, r := moved.Size(); p != 1 || r != records || m.Forgotten != 0 {
+		t.Errorf("%d producers and %d records moved, %d forgotten", p, r, m.Forgotten)
+	}
+}
+
 func FuzzStamp(f *testing.F) {
 	var b [StampBytes]byte
 	(&Stamp{Producer: 7, Seq: 9, Prev: 8, Floor: 3, Try: 2}).Put(b[:])
@@ -202,7 +219,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	good := Stamp{Producer: 1, Seq: WindowMax, Prev: WindowMax - 1, Floor: 1, Try: 1}
 	for name, change := range map[string]func(*Stamp){
 		"no producer": func(s *Stamp) { s.Producer = 0 }, "no copy": func(s *Stamp) { s.Try = 0 },
-		"no floor": func(s *Stamp) { s.Floor = 0 }, "below its floor": func(s *Stamp) { s.Seq, s.Prev = 5, 0; s.Floor = 6 },
+		"no floor": func(s *Stamp) { s.Seq, s.Prev, s.Floor = 5, 4, 0 }, "below its floor": func(s *Stamp) { s.Seq, s.Prev = 5, 0; s.Floor = 6 },
 		"beyond the window": func(s *Stamp) { s.Seq++ }, "behind itself": func(s *Stamp) { s.Prev = s.Seq },
 		"": func(*Stamp) {},
 	} {
