@@ -150,6 +150,8 @@ func TestOpenReportsTheEndOfAWait(t *testing.T) {
 	suspended := opened(2, false)
 	suspended.PeerLost(2)
 	suspended.Keep(message(1))
+	already := &Route[note]{}
+	already.Open(3, tokenOf(9), false)
 	for name, c := range map[string]struct {
 		r    *Route[note]
 		want bool
@@ -158,6 +160,7 @@ func TestOpenReportsTheEndOfAWait(t *testing.T) {
 		"asked alone":        {asked, false},
 		"buffered alone":     {suspended, false},
 		"neither":            {&Route[note]{}, false},
+		"open already":       {already, false},
 	} {
 		if got := c.r.Open(3, tokenOf(9), false); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -186,6 +186,21 @@ func TestChooseSpreadsCopiesOverZones(t *testing.T) {
 	}
 }
 
+// TestWeightsStayAsTheyAre checks that the weights by which an owner chooses holders are those of earlier versions: while nodes
+// of two versions run, a shard that gets an owner of the other one would copy its states to other nodes.
+func TestWeightsStayAsTheyAre(t *testing.T) {
+	for _, c := range []struct {
+		typ   string
+		shard protocol.ShardID
+		node  gossip.NodeID
+		want  uint64
+	}{{"t", 7, 3, 0x685be322c854a469}, {"t", 8, 3, 0xb7f2e14921008752}, {"counter", 7, 4, 0x2b096d9e9552f797}} {
+		if got := weigh(c.typ, c.shard, c.node); got != c.want {
+			t.Errorf("%q, shard %d, node %d: %#x, want %#x", c.typ, c.shard, c.node, got, c.want)
+		}
+	}
+}
+
 // Holders on hosts without a copy go first, and members that are not up are none.
 func TestChooseSkipsMembersThatAreNotUp(t *testing.T) {
 	v := &gossip.View{Epoch: 1}
