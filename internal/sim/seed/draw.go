@@ -83,7 +83,7 @@ func (s *Config) drawDaemon(r *virtual.Rand, cfg *Options) {
 	if cfg.Former || s.Apart || cfg.Shards > 0 || !cfg.Daemons && (cfg.Narrow || !r.Chance(12)) {
 		return
 	}
-	shards := r.Between(1, 6)
+	shards := r.Between(2, 6)
 	t := Type{Name: "w", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards, Workers: r.Between(1, shards)}
 	if r.Chance(30) {
 		t.Absent = r.IntN(1 << min(s.Nodes, bitsMax))

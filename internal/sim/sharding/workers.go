@@ -113,7 +113,7 @@ func (w *workers) lookAtPlan() {
 		w.core.NotePlan(&s)
 		w.wakeCore()
 	}
-	if r := w.m.run; !r.Calm && r.Rand.Worker.Chance(2) {
+	if r := w.m.run; !r.Calm && r.Rand.Worker.Chance(4) {
 		w.plans.wish(1 + r.Rand.Worker.IntN(w.m.spec.Shards))
 	}
 }
