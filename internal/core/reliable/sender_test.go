@@ -81,7 +81,7 @@ func TestSenderKeepsItsBounds(t *testing.T) {
 	d.pump()
 	d.do(Confirmed{Shard: 1, Seq: 1, From: 1})
 	for i, want := range []bool{true, true, false} {
-		if d.offer(1, "a", 50-i) != want {
+		if d.offer(1, "a", 50) != want {
 			t.Errorf("message %d of 50 bytes each, of 100", i+1)
 		}
 	}
@@ -256,6 +256,7 @@ func TestEveryMessageIsOverOnce(t *testing.T) {
 		{Confirmed{Shard: 1, Seq: 3, From: 1, All: true, Result: no}, []string{"b " + failure.ResultLost.Error(), "b no"}},
 		{Confirmed{Shard: 1, Seq: 3, From: 1, All: true}, nil},
 		{Confirmed{Shard: 1, Seq: 2, From: 1}, nil},
+		{Confirmed{Shard: 1, Seq: 5, From: 1}, nil},
 		{Confirmed{Shard: 1, Seq: 99, From: 1}, nil},
 		{Confirmed{Shard: 9, Seq: 1, From: 1}, nil},
 		{Confirmed{Shard: 1, Seq: 1, From: 1}, []string{"a <nil>"}},

@@ -68,3 +68,56 @@ func TestMarksSeparateEarlierMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestFreedEntitiesGoOnInTheOrderOfTheirMessages checks that messages leave in the order of their numbers once there is a route,
+// whatever has been confirmed between them.
+func TestFreedEntitiesGoOnInTheOrderOfTheirMessages(t *testing.T) {
+	d := newDesk(t, func(c *Config) { c.Resend = time.Hour })
+	for _, id := range []string{"a", "b", "c", "b"} {
+		d.offer(1, id, 1)
+	}
+	d.pump()
+	d.do(Confirmed{Shard: 1, Seq: 2, From: 1})
+	d.do(Lost{})
+	if _, ok := d.Next(d.now); !ok {
+		t.Fatal("nothing to send")
+	}
+	d.do(Blocked{Shard: 1})
+	d.expect("without a route")
+	d.do(Freed{Shard: 1})
+	d.expect("with a route", "1/2 after 0", "3/2 after 0", "4/2 after 0")
+}
+
+// TestAConfirmationCausesNoCopy checks that the confirmation of a later message retransmits no earlier one.
+func TestAConfirmationCausesNoCopy(t *testing.T) {
+	d := newDesk(t, nil)
+	d.offer(1, "a", 1)
+	d.offer(1, "a", 1)
+	d.expect("at first", "1/1 after 0", "2/1 after 1")
+	d.do(Confirmed{Shard: 1, Seq: 2, From: 1})
+	d.expect("after the confirmation of the second")
+}
+
+// TestAnEntityIsReadyOnce checks that an entity is listed once, however many messages it has, and that a block of a shard without
+// messages changes nothing.
+func TestAnEntityIsReadyOnce(t *testing.T) {
+	d := newDesk(t, nil)
+	for range 3 {
+		d.offer(1, "a", 1)
+	}
+	if len(d.ready) != 1 {
+		t.Errorf("listed %d times", len(d.ready))
+	}
+	if d.do(Blocked{Shard: 2}); len(d.blocked) != 0 {
+		t.Error("a shard without messages is blocked")
+	}
+}
+
+// TestEffectsAreReset checks that the shell's buffer keeps its memory, and no messages in it.
+func TestEffectsAreReset(t *testing.T) {
+	e := Effects{Taken: true, Done: []Done{{Data: []byte("x")}}}
+	e.Reset()
+	if e.Taken || len(e.Done) != 0 || cap(e.Done) != 1 || e.Done[:1][0].Data != nil {
+		t.Errorf("%+v, before it %+v", e, e.Done[:1])
+	}
+}
