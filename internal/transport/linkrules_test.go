@@ -435,7 +435,8 @@ func TestLinksOverTCPAreWrittenDirectly(t *testing.T) {
 func TestPeersAreAddedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, net: NewNetwork(NetworkConfig{})}
-		a := w.make(1, "", func(c *Config) { c.PeersMax = 3 })
+		var log bytes.Buffer
+		a := w.make(1, "", func(c *Config) { c.PeersMax, c.Logger = 3, slog.New(slog.NewTextHandler(&log, nil)) })
 		a.Forget(9, 1, 0)
 		a.Learn(Peer{ID: 1, Addr: "x"}, Peer{ID: 0, Addr: "x"}, Peer{ID: 9, Addr: "x"}, Peer{ID: 2, Addr: "x"}, Peer{ID: 3, Addr: "x"}, Peer{ID: 4, Addr: "x"}, Peer{ID: 5, Addr: "x"})
 		known := func(want ...gossip.NodeID) {
@@ -450,6 +451,9 @@ func TestPeersAreAddedOnce(t *testing.T) {
 			}
 		}
 		known(2, 3, 4)
+		if !strings.Contains(log.String(), "PeersMax") {
+			t.Errorf("a peer is ignored, and the log has %q", log.String())
+		}
 		if a.e.peers.isForgotten(1) || a.e.peers.isForgotten(0) || !a.e.peers.isForgotten(9) {
 			t.Error("this node, or none, is forgotten")
 		}

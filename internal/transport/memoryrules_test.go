@@ -398,3 +398,52 @@ func (h *memHost) waitingPackets() int {
 	defer h.n.mu.Unlock()
 	return len(h.packets)
 }
+
+// TestLossDelaysAConnection checks that lost bytes of a connection arrive when they are retransmitted, with
+// pauses that double, four times at most.
+func TestLossDelaysAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a, b := twoHosts(t, NetworkConfig{})
+		near, far := connection(t, a, b)
+		n.SetPath(a.addr, b.addr, Path{Latency: time.Millisecond, Loss: 1})
+		began := time.Now()
+		if _, err := near.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 1)
+		if _, err := far.Read(got); err != nil || time.Since(began) != time.Millisecond+15*resendAfter {
+			t.Errorf("read after %v: %v, want %v", time.Since(began), err, time.Millisecond+15*resendAfter)
+		}
+	})
+}
+
+// TestACrashEndsItsOwnConnections checks that the connections of other hosts go on, and that a network
+// forgets a connection when both of its ends have ended.
+func TestACrashEndsItsOwnConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, net: NewNetwork(NetworkConfig{})}
+		a, b, c := w.make(1, "").e.net.(*memHost), w.make(2, "").e.net.(*memHost), w.make(3, "").e.net.(*memHost)
+		near, far := connection(t, a, b)
+		lost, _ := connection(t, a, c)
+		w.net.Crash(c.addr)
+		if _, err := lost.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("a connection to the process that crashed: %v", err)
+		}
+		if _, err := near.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		got := make([]byte, 1)
+		if _, err := far.Read(got); err != nil || string(got) != "x" {
+			t.Errorf("read %q from a process that lives: %v", got, err)
+		}
+		if err := errors.Join(near.Close(), lost.Close()); err != nil {
+			t.Error(err)
+		}
+		if left := len(w.net.ends); left != 2 {
+			t.Errorf("%d ends are known while one side of a connection is open, want 2", left)
+		}
+		if err := far.Close(); err != nil || len(w.net.ends) != 0 {
+			t.Errorf("%d ends are known after all connections have ended: %v", len(w.net.ends), err)
+		}
+	})
+}

@@ -115,6 +115,22 @@ func TestAQueueIsFilledToItsBound(t *testing.T) {
 	}
 }
 
+// Lanes leave a sixteenth of the queue free only if a frame of the largest size fits beside half of it.
+func TestLanesHaveRoomForTheLargestFrame(t *testing.T) {
+	l := &link{limit: classLimits{QueueBytesMax: 1600, FrameBytesMax: 750 - frameBytesAround}}
+	for n, want := range map[int]bool{1550: true, 1551: false} {
+		if got := l.roomLocked(n, inLane); got != want {
+			t.Errorf("%d bytes in a lane: room %v", n, got)
+		}
+	}
+	l.limit.FrameBytesMax = 2000
+	for n, want := range map[int]bool{1600: true, 1601: false} {
+		if got := l.roomLocked(n, inLane); got != want {
+			t.Errorf("%d bytes in a lane, beside frames larger than the queue: room %v", n, got)
+		}
+	}
+}
+
 // A process that is not named is the node itself, in its first incarnation.
 func TestAProcessIsNamedByItsNode(t *testing.T) {
 	if c := (Config{ID: 9}).withDefaults(); c.Process != 9 || c.Incarnation != 1 {
