@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -170,6 +171,106 @@ func TestWhenNextMustBeCalled(t *testing.T) {
 		r.roundAt, r.starts.turn, r.plan.again = c.round, c.turn, c.again
 		if got := r.Deadline(); got != c.want {
 			t.Errorf("round %d, turn %d, plan %d: %d, want %d", c.round, c.turn, c.again, got, c.want)
+		}
+	}
+}
+
+// TestANewPlanTriesItsWorkersAgain checks that the workers of a newer plan start without waiting for the next round.
+func TestANewPlanTriesItsWorkersAgain(t *testing.T) {
+	r := newPlanRig(t)
+	r.ready(planOf(2, 3, true))
+	for seq := range uint64(2) {
+		r.NotePlan(&daemon.State{Plan: planOf(2+seq, 3, true)})
+		if all := r.all(); len(all) != 3 {
+			t.Errorf("plan %d: %+v, want the starts of three workers", 2+seq, all)
+		}
+		r.quiet("under the same plan")
+	}
+}
+
+// TestAWishThatIsMetNeedsNoPlan checks that a coordinator reads no plan while the present one has as many workers as are wished,
+// and that a step which has become due during its read follows the read.
+func TestAWishThatIsMetNeedsNoPlan(t *testing.T) {
+	r := newPlanRig(t)
+	r.ready(planOf(2, 3, true))
+	r.all()
+	r.term = 4
+	r.NotePlan(&daemon.State{Plan: planOf(2, 3, true), Wish: 3})
+	r.quiet("with a wish that is met")
+	r.NotePlan(&daemon.State{Plan: planOf(2, 3, true), Wish: 5})
+	read := r.one(ReadPlan)
+	r.NotePlan(&daemon.State{Plan: planOf(3, 4, false), Wish: 5})
+	r.quiet("while the plan is read")
+	r.Done(read, &Outcome{OK: true, State: daemon.State{Plan: planOf(2, 3, true), Wish: 3}}, r.now)
+	if stop := r.one(StopAll); stop.Plan != planOf(3, 4, false) {
+		t.Errorf("%+v, want a stop for the newest plan", stop)
+	}
+}
+
+// TestEndedReadsMakeRoom checks that the bound of reads counts those in flight.
+func TestEndedReadsMakeRoom(t *testing.T) {
+	r := newSetRig(t)
+	for range readsMax + 1 {
+		r.shards[3].stale = true
+		r.pass(Every)
+		r.read(3)
+	}
+}
+
+// TestLostIDsAreWrittenInOrder checks that the ids which the store has lost are written again in their order.
+func TestLostIDsAreWrittenInOrder(t *testing.T) {
+	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	r := newSetRig(t, ids...)
+	r.shards[3].stale = true
+	r.pass(Every)
+	r.read(3)
+	if write := r.one(Write); !slices.Equal(write.Add, ids) {
+		t.Errorf("writes %q, want %q", write.Add, ids)
+	}
+}
+
+// TestNoEntityStartsInAShardThatHasLeft checks that a remembered entity does not start once its shard is not here, neither before
+// the next inspection, nor if it has crashed and its update still waits.
+func TestNoEntityStartsInAShardThatHasLeft(t *testing.T) {
+	for name, begin := range map[string]func(r *rig){
+		"it waits for its turn": func(r *rig) {
+			r.host(3, 1)
+			r.read(3, "a", "b")
+			r.one(Recall)
+		},
+		"it has crashed": func(r *rig) {
+			r.host(3, 1)
+			r.read(3)
+			r.NoteLife(3, "a", true)
+			r.set.writes = writesMax // its update is not written
+			r.host(3, 0)
+			r.all()
+			r.NoteCrash(3, "a")
+			r.pass(Every)
+		},
+	} {
+		r := newRig(t, Config{ShardOf: allInShard3})
+		begin(r)
+		r.tokens[3] = noToken
+		r.pass(20 * time.Millisecond)
+		for _, a := range r.all() {
+			if a.Kind == Recall {
+				t.Errorf("%s: %+v, and the shard has left", name, a)
+			}
+		}
+	}
+}
+
+// TestAnUnusedTurnIsUsedByTheNext checks that a start which finds its entity running lets the next one start immediately, and one
+// that starts it does not.
+func TestAnUnusedTurnIsUsedByTheNext(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		r := newRig(t, Config{ShardOf: allInShard3})
+		r.host(3, 1)
+		r.read(3, "a", "b")
+		r.Done(r.one(Recall), &Outcome{OK: started}, r.now)
+		if next := len(r.all()); next != map[bool]int{false: 1, true: 0}[started] {
+			t.Errorf("the first was started: %v, and %d follow immediately", started, next)
 		}
 	}
 }
