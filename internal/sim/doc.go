@@ -59,9 +59,8 @@
 // (sharding/standbys.go). In some, one more type is a daemon: the number of its workers changes, and
 // workers of different numbers never run at the same time (sharding/workers.go).
 //
-// Not modelled: TLS, the sizes of frames, flows of the transport (a small frame never
-// passes a large one), messages that no connection carries, passivation, remembered entities,
-// nodes with a role that do not run its types.
+// Not modelled: TLS, flows of the transport (a small frame never passes a large one), messages that
+// no connection carries, passivation, remembered entities, nodes with a role that do not run its types.
 //
 // # A run
 //

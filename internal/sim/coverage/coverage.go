@@ -110,6 +110,7 @@ const (
 	WorkerRan
 	WorkerForced
 	Scaled
+	LineFull
 	// End is the number of marks.
 	End
 )
@@ -218,6 +219,7 @@ var names = [...]string{
 	WorkerRan:      "worker of a daemon runs",
 	WorkerForced:   "worker that did not end is abandoned",
 	Scaled:         "number of workers changed",
+	LineFull:       "no room on the line of a host",
 }
 
 // String returns the mark's name.

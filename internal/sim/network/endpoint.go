@@ -131,7 +131,11 @@ func (e *Endpoint) sendNow(to gossip.NodeID, class transport.Class, f Frame) err
 		e.run.Hit(coverage.QueueFull)
 		return transport.ErrQueueFull
 	}
-	due := e.run.Now().Add(e.fabric.drawLatency(e.slot, peer.slot, class))
+	wait, room := e.fabric.sendOver(e.slot, &f)
+	if !room {
+		return transport.ErrQueueFull
+	}
+	due := e.run.Now().Add(wait + e.fabric.drawLatency(e.slot, peer.slot, class))
 	if n := len(c.pending); n > 0 {
 		due = max(due, c.pending[n-1].due)
 	}
@@ -169,7 +173,11 @@ func (e *Endpoint) sendDatagram(to *Endpoint, f Frame) {
 		copies = 2
 	}
 	for range copies {
-		d := e.fabric.drawLatency(e.slot, to.slot, transport.Control)
+		wait, room := e.fabric.sendOver(e.slot, &f)
+		if !room {
+			continue
+		}
+		d := wait + e.fabric.drawLatency(e.slot, to.slot, transport.Control)
 		if r.Chance(s.LatePercent) {
 			d += r.Duration(0, s.Late)
 		}

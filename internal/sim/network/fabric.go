@@ -3,7 +3,9 @@ package network
 import (
 	"time"
 
+	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/run"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -24,8 +26,8 @@ const (
 type Frame struct {
 	Kind transport.Kind
 	Msg  any
-	// number is that of the recorded message, 0 if it is not recorded.
-	number int
+	// number is that of the recorded message, 0 if it is not recorded, bytes the size of its encoding.
+	number, bytes int
 }
 
 // fabric is what packets travel on: the paths between hosts, and the power of machines.
@@ -46,6 +48,8 @@ type machine struct {
 	// paths and latency are those to the other hosts.
 	paths   []Block
 	latency []time.Duration
+	// busy is when the line of the machine will have sent what waits for it.
+	busy virtual.Instant
 }
 
 func newFabric(r *run.Run, apart func(a, b int) bool) *fabric {
@@ -78,6 +82,30 @@ func (f *fabric) setPath(from, to int, b Block) (Block, bool) {
 	f.machines[from].paths[to] = b
 	f.recordPath(from, to, b)
 	return b, true
+}
+
+const (
+	// headerBytes is what packets add to a frame.
+	headerBytes = 60
+	// backlogMax is how much may wait for the line of a machine. Then datagrams are lost, and
+	// connections take no more frames.
+	backlogMax = 500 * time.Millisecond
+)
+
+// sendOver has a frame wait for the line of a machine, in runs with narrow lines until faults end, and
+// returns for how long. It returns false if too much waits already.
+func (f *fabric) sendOver(from int, frame *Frame) (wait time.Duration, room bool) {
+	m, now, rate := &f.machines[from], f.run.Now(), f.run.Config.LineBytes
+	if rate == 0 || f.run.Calm {
+		return 0, true
+	}
+	begins := max(m.busy, now)
+	if begins.Sub(now) > backlogMax {
+		f.run.Hit(coverage.LineFull)
+		return 0, false
+	}
+	m.busy = begins.Add(time.Duration(frame.bytes+headerBytes) * time.Second / time.Duration(rate))
+	return m.busy.Sub(now), true
 }
 
 // drawLatency draws how long a packet takes.

@@ -69,6 +69,47 @@ func TestFramesArriveInOrder(t *testing.T) {
 	}
 }
 
+// letter is a message of a given size.
+type letter int
+
+func (l letter) Size() int { return int(l) }
+
+// TestFramesWaitForANarrowLine: a line sends one frame after the other, for all connections of its
+// host, and takes no more when half a second's worth waits. When faults have ended, nothing waits.
+func TestFramesWaitForANarrowLine(t *testing.T) {
+	r, n := newTestNetwork()
+	r.Config.QueueFramesMax, r.Config.LineBytes = 100, 1000
+	a, b := attach(r, n, 0, 1, 1, 1), attach(r, n, 1, 2, 2, 1)
+	const size = letter(200 - headerBytes)
+	send(t, a, 2, size)
+	r.Until(virtual.Instant(190 * time.Millisecond))
+	if len(b.frames) != 0 {
+		t.Errorf("a frame of 0.2 s arrives after %v", time.Duration(r.Now()))
+	}
+	if err := a.Send(2, transport.Bulk, Frame{Kind: transport.KindEntity, Msg: size}); err != nil {
+		t.Fatal(err)
+	}
+	r.Until(virtual.Instant(210 * time.Millisecond))
+	send(t, a, 2, size, size)
+	if len(b.frames) != 1 {
+		t.Fatalf("%d frames arrive in 0.21 s, want one", len(b.frames))
+	}
+	if err := a.Send(2, transport.Message, Frame{Kind: transport.KindEntity, Msg: size}); !errors.Is(err, transport.ErrQueueFull) {
+		t.Errorf("with 0.59 s of frames before it, a frame: %v", err)
+	}
+	send(t, b, 1, size) // the line of the other host is free
+	r.Until(virtual.Instant(790 * time.Millisecond))
+	if len(b.frames) != 3 || len(a.frames) != 1 {
+		t.Errorf("%d frames arrive in 0.79 s, and %d in the other direction, want 3 and 1", len(b.frames), len(a.frames))
+	}
+	r.Calm = true
+	send(t, b, 1, size, size, size, size)
+	r.Until(virtual.Instant(810 * time.Millisecond))
+	if len(b.frames) != 4 || len(a.frames) != 5 {
+		t.Errorf("%d frames arrive in 0.81 s, and %d in the other direction, want 4 and 5", len(b.frames), len(a.frames))
+	}
+}
+
 // A process that stops before it sends sends nothing until it goes on, then all in order and
 // before it handles what has come meanwhile. One that ends first never sends.
 func TestFramesOfAnInterruptedStepLeaveLater(t *testing.T) {

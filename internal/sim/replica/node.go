@@ -29,9 +29,10 @@ type Message struct {
 }
 
 // Recode returns the message as its receiver decodes it.
-func (m Message) Recode() (any, error) {
-	decoded, err := replication.Decode(replication.Append(nil, m.Msg))
-	return Message{m.Store, decoded}, err
+func (m Message) Recode() (any, int, error) {
+	encoded := replication.Append(nil, m.Msg)
+	decoded, err := replication.Decode(encoded)
+	return Message{m.Store, decoded}, len(encoded), err
 }
 
 // Describe describes a message of a replicator in a recording.

@@ -112,6 +112,9 @@ type Config struct {
 	Late, Spike                          time.Duration
 	LatencyMax                           time.Duration
 
+	// LineBytes is how many bytes a second the line of a host sends until faults end, 0 for any.
+	LineBytes int `json:",omitempty"`
+
 	FaultEvery time.Duration
 	Ending     Ending
 

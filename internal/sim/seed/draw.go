@@ -75,7 +75,15 @@ func Draw(cfg *Options) Config {
 	s.drawMoves(virtual.NewRand(cfg.Seed, 67), cfg)
 	s.drawReplicated(virtual.NewRand(cfg.Seed, 70), cfg)
 	s.drawDaemon(virtual.NewRand(cfg.Seed, 74), cfg)
+	s.drawLine(virtual.NewRand(cfg.Seed, 78), cfg)
 	return s
+}
+
+// drawLine draws whether the lines of hosts are so narrow that frames wait for them.
+func (s *Config) drawLine(r *virtual.Rand, cfg *Options) {
+	if !cfg.Former && !cfg.Narrow && !s.Orderly && r.Chance(8) {
+		s.LineBytes = []int{50_000, 200_000, 1_000_000}[r.IntN(3)]
+	}
 }
 
 // drawDaemon draws a daemon: one more type, with a worker in each shard that its plan runs.

@@ -29,6 +29,17 @@ func (f *pathFrame) Flip() any {
 	return &pathFrame{f.typ, &changed}
 }
 
+// pathFrameBytes is what a frame of the data path has beside its message.
+const pathFrameBytes = 46
+
+// Size is how many bytes the frame would have.
+func (f *pathFrame) Size() int {
+	if f.Msg == nil {
+		return pathFrameBytes
+	}
+	return pathFrameBytes + f.Msg.Bytes
+}
+
 // stateFrame is a frame of a type's Mover.
 type stateFrame struct {
 	typ   int
@@ -38,9 +49,10 @@ type stateFrame struct {
 func (f *stateFrame) ofType() int { return f.typ }
 
 // Recode returns the frame as its receiver decodes it.
-func (f *stateFrame) Recode() (any, error) {
-	chunk, err := mover.DecodeChunk(mover.AppendChunk(nil, f.chunk))
-	return &stateFrame{f.typ, chunk}, err
+func (f *stateFrame) Recode() (any, int, error) {
+	encoded := mover.AppendChunk(nil, f.chunk)
+	chunk, err := mover.DecodeChunk(encoded)
+	return &stateFrame{f.typ, chunk}, len(encoded), err
 }
 
 // stateAckFrame acknowledges chunks of a Mover.
@@ -52,9 +64,10 @@ type stateAckFrame struct {
 func (f *stateAckFrame) ofType() int { return f.typ }
 
 // Recode returns the frame as its receiver decodes it.
-func (f *stateAckFrame) Recode() (any, error) {
-	ack, err := mover.DecodeAck(mover.AppendAck(nil, f.ack))
-	return &stateAckFrame{f.typ, ack}, err
+func (f *stateAckFrame) Recode() (any, int, error) {
+	encoded := mover.AppendAck(nil, f.ack)
+	ack, err := mover.DecodeAck(encoded)
+	return &stateAckFrame{f.typ, ack}, len(encoded), err
 }
 
 type callOp uint8

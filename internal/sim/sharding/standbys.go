@@ -291,9 +291,10 @@ type standbyFrame struct {
 func (f *standbyFrame) ofType() int { return f.typ }
 
 // Recode returns the frame as its receiver decodes it.
-func (f *standbyFrame) Recode() (any, error) {
-	msg, err := standby.Decode(standby.Append(nil, f.msg))
-	return &standbyFrame{f.typ, msg}, err
+func (f *standbyFrame) Recode() (any, int, error) {
+	encoded := standby.Append(nil, f.msg)
+	msg, err := standby.Decode(encoded)
+	return &standbyFrame{f.typ, msg}, len(encoded), err
 }
 
 // Describe describes the frame in a recording.

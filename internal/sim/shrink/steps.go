@@ -56,6 +56,7 @@ var steps = slices.Concat([]step{
 	{"a quick network", func(c *seed.Config) bool {
 		return lower(&c.LatencyMax, 300*time.Microsecond, 300*time.Microsecond) || lower(&c.Spike, time.Millisecond, time.Millisecond)
 	}},
+	{"lines of any width", func(c *seed.Config) bool { return clearTo(&c.LineBytes, 0) }},
 	{"no refusals", func(c *seed.Config) bool { return clearTo(&c.Refusals, 0) }},
 	{"whole views", func(c *seed.Config) bool { return clearTo(&c.PackFrom, 0) }},
 	{"one member is enough", func(c *seed.Config) bool { return lower(&c.MinMembers, 1, 1) }},
