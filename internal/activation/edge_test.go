@@ -228,14 +228,15 @@ func TestTimersThatRanOutMakeRoom(t *testing.T) {
 // An entity without OnTimer that sets one is told by the count of errors, and the log.
 func TestATimerOfNobodyIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
+		var log bytes.Buffer
+		r := newRig(t, func(c *Config[*Context, int, int]) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		r.cfg.New = func(string) Entity[*Context, int, int] {
 			return Func[*Context, int, int](func(ctx *Context, _ int) (int, error) { return 0, ctx.After("x", time.Second) })
 		}
 		deliver(t, r.start(t, 0), "a", ask(1, 1))
 		pass(2 * time.Second)
-		if n := r.counters.HandlerErrors.Load(); n != 1 {
-			t.Errorf("%d errors", n)
+		if n := r.counters.HandlerErrors.Load(); n != 1 || !strings.Contains(log.String(), "timer failed") || !strings.Contains(log.String(), "timer=x") {
+			t.Errorf("%d errors, logged %q", n, log.String())
 		}
 	})
 }

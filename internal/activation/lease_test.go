@@ -144,3 +144,19 @@ func TestAnAbandonedShardRunsNothingWithoutLease(t *testing.T) {
 		}
 	})
 }
+
+// TestAStartNeedsNoLeaseOnceItHasBegun checks that an instance which began before the lease lapsed is
+// reported as started, since no handler runs for a start.
+func TestAStartNeedsNoLeaseOnceItHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		create := r.cfg.New
+		r.cfg.New = func(id string) Entity[*Context, int, int] {
+			r.alive.Store(false)
+			return create(id)
+		}
+		deliver(t, r.start(t, 0), "a", ask(0, 1).ForStart())
+		r.expectReply(t, 1, ErrStarted)
+		r.expectLog(t)
+	})
+}

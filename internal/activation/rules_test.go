@@ -3,6 +3,7 @@ package activation
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +106,32 @@ func TestTasksBehindTakenOnesAreBusy(t *testing.T) {
 	}
 }
 
+// Tasks that are added to a list stand behind those that wait there, and the slice that comes back for the
+// next ones is empty.
+func TestTasksAreAddedBehindOthers(t *testing.T) {
+	tasks := func(ids ...string) (ts []task[*Context, int, int]) {
+		for _, id := range ids {
+			ts = appendTask(ts, nil, &instance[*Context, int, int]{id: id}, nil, false)
+		}
+		return ts
+	}
+	var l taskList[*Context, int, int]
+	var got []string
+	for _, more := range [][]string{{"a", "b"}, {"c"}, {"d", "e", "f"}} {
+		if spare := l.addAll(tasks(more...)); len(spare) != 0 {
+			t.Errorf("%d tasks come back", len(spare))
+		}
+		got = append(got, l.tasksLeft()[0].in.id)
+		l.dropFirst()
+	}
+	for _, left := range l.tasksLeft() {
+		got = append(got, left.in.id)
+	}
+	if want := []string{"a", "b", "c", "d", "e", "f"}; !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+}
+
 // What an interceptor's handler orders takes effect at the call that it is within, and a Context
 // within a call has the call's properties until the call returns.
 func TestContextsWithinACall(t *testing.T) {
@@ -130,6 +157,9 @@ func TestContextsWithinACall(t *testing.T) {
 		if EndWithin(&Context{leave: c.leave, stash: c.stash}, to); to.leave != c.leave || to.stash != c.stash {
 			t.Errorf("ordered %+v, passed on: leave %v, stash %v", c, to.leave, to.stash)
 		}
+	}
+	if EndWithin(inner, parent); inner.info() != nil || parent.info() == nil {
+		t.Error("the end of a Context within a call is not its own")
 	}
 	parent.ended.Store(true)
 	if BeginWithin(new(Context), parent, context.Background()) {
