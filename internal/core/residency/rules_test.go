@@ -274,3 +274,43 @@ func TestAnUnusedTurnIsUsedByTheNext(t *testing.T) {
 		}
 	}
 }
+
+// TestAnIncarnationBeginsAnew checks that a new incarnation of this node starts the remembered entities of its shards, and announces
+// itself to the daemon, though nothing has changed since the former one.
+func TestAnIncarnationBeginsAnew(t *testing.T) {
+	r := newSetRig(t, "a")
+	node := *r.node
+	r.quiet("after two reads")
+	r.Detach()
+	r.Attach(&node, r.now)
+	r.read(3, "a")
+	if start := r.drain(); !slices.Equal(start, []string{"a"}) {
+		t.Errorf("starts %q, want the entity that ran before", start)
+	}
+	r = newPlanRig(t)
+	r.ready(planOf(2, 3, true))
+	r.all()
+	node = *r.node
+	r.Detach()
+	if _, mayStart := r.Plan(); mayStart {
+		t.Error("workers may start between two incarnations")
+	}
+	r.Attach(&node, r.now)
+	r.one(AckPlan)
+}
+
+// TestATurnThatNoneNeedsIsNotAwaited checks that the core waits for the next round once no entity waits for its turn.
+func TestATurnThatNoneNeedsIsNotAwaited(t *testing.T) {
+	r := newRig(t, Config{ShardOf: allInShard3})
+	r.host(3, 1)
+	r.read(3, "a", "b")
+	r.Done(r.one(Recall), &Outcome{OK: true}, r.now)
+	r.quiet("before the next turn")
+	if r.Deadline() == r.roundAt {
+		t.Fatal("no turn is awaited")
+	}
+	r.NoteLife(3, "b", false)
+	if r.all(); r.Deadline() != r.roundAt {
+		t.Errorf("a turn is awaited %v before the round", r.roundAt.Sub(r.Deadline()))
+	}
+}
