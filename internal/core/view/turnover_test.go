@@ -80,3 +80,16 @@ func TestANewViewEndsACandidacy(t *testing.T) {
 		t.Errorf("in view %v with the candidacy %+v", c.view.Epoch, c.campaign.candidacy)
 	}
 }
+
+// TestAContestThatThisLeaderHasNotMetEnds checks that a new leader follows a view without a contest of the view before, though it
+// has no state about that cluster.
+func TestAContestThatThisLeaderHasNotMetEnds(t *testing.T) {
+	es, e := contested(Encounter{})
+	before, next := *es.view, es.after()
+	before.Foreign = append([]gossip.Contest{{Cluster: 9}}, before.Foreign...)
+	next.Foreign = es.view.Foreign
+	es.advanceTo(next, next.Member(1))
+	if es.followForeign(&before); len(es.met) != 1 || es.met[7] != e {
+		t.Errorf("the leader meets %v, want cluster 7 alone", es.met)
+	}
+}
