@@ -332,6 +332,9 @@ func compareConns(a, b *Conn) int {
 // acceptedBefore returns the accepted connections of earlier incarnations of a process, in a fixed
 // order.
 func (e *Endpoint) acceptedBefore(from *Identity) (earlier []*Conn) {
+	if from.Incarnation <= 1 {
+		return nil // the first: they are counted from one
+	}
 	for _, c := range e.in {
 		if c.from.id.Process == from.Process && c.from.id.Incarnation < from.Incarnation {
 			earlier = append(earlier, c)
