@@ -88,7 +88,7 @@ func (ch *chooser) places() *strategy.State {
 		}
 		st.Regions = append(st.Regions, strategy.Region{
 			Node: m.ID, Name: m.Name, Zone: m.Zone, Joined: m.Joined, AppVersion: m.AppVersion,
-			Leaving: ch.members.leaving(m.ID), Silent: ch.members.isSilent(m.ID),
+			Leaving: ch.members.memberLeaves(&m), Silent: ch.members.isSilent(m.ID),
 			Capacity: max(p.settings.Capacity, 1),
 		})
 	}

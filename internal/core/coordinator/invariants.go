@@ -34,6 +34,9 @@ func (c *Core) Check() error {
 	if open != c.table.open {
 		return fmt.Errorf("coordinator: %d shards wait, but open is %d", open, c.table.open)
 	}
+	if err := c.table.hosted.checkCounts(c.table.shards); err != nil {
+		return err
+	}
 	if err := c.table.chooser.checkCounts(); err != nil {
 		return err
 	}
@@ -46,6 +49,18 @@ func (c *Core) Check() error {
 		if c.view.Member(n) == nil {
 			return fmt.Errorf("coordinator: the census waits for %v outside the view", n)
 		}
+	}
+	return nil
+}
+
+// checkCounts compares the counts with the shards.
+func (h hostedShards) checkCounts(shards []shard) error {
+	at := hostedShards{}
+	for i := range shards {
+		at.countShard(&shards[i], 1)
+	}
+	if !maps.Equal(at, h) {
+		return fmt.Errorf("coordinator: shards are hosted as %v, the count is %v", at, h)
 	}
 	return nil
 }

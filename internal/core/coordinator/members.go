@@ -28,6 +28,8 @@ type peer struct {
 	draining bool
 	// drainAnswered: the last Drain was answered.
 	drainAnswered bool
+	// going is a shard that was on its way to the member or away when that was last asked.
+	going protocol.ShardID
 	// owed is since when probes have gone unanswered, zero if none is out.
 	owed clock.Instant
 	// yielded is when the leader was last asked to end a lease (Yield).
@@ -208,8 +210,21 @@ func (ms *members) unsettled() string {
 // leaving reports whether a member must lose its shards. When the cluster has
 // yielded to another cluster, all members must, and no shard is placed any longer.
 func (ms *members) leaving(n gossip.NodeID) bool {
-	m, p := ms.view.Member(n), ms.peers[n]
-	return ms.view.Yields() != nil || m != nil && m.Status == gossip.Leaving || p != nil && p.draining
+	if m := ms.view.Member(n); m != nil {
+		return ms.memberLeaves(m)
+	}
+	p := ms.peers[n]
+	return ms.view.Yields() != nil || p != nil && p.draining
+}
+
+// memberLeaves is leaving for an entry of the view. View.Member looks at one member after the other,
+// so a pass over all members must not call it.
+func (ms *members) memberLeaves(m *gossip.Member) bool {
+	if m.Status == gossip.Leaving || ms.view.Yields() != nil {
+		return true
+	}
+	p := ms.peers[m.ID]
+	return p != nil && p.draining
 }
 
 // unsaid reports whether a member has neither registered nor been refused.
@@ -225,19 +240,10 @@ func (ms *members) unsaid(n gossip.NodeID) bool {
 func (ms *members) elsewhere() bool {
 	for i := range ms.view.Members {
 		m := &ms.view.Members[i]
-		if !m.HasRole(ms.cfg.Role) || ms.leaving(m.ID) {
+		if !m.HasRole(ms.cfg.Role) || ms.memberLeaves(m) {
 			continue
 		}
 		if p := ms.peers[m.ID]; ms.unsaid(m.ID) || p.registered && p.hosts {
-			return true
-		}
-	}
-	return false
-}
-
-func (ms *members) anyLeaving() bool {
-	for i := range ms.view.Members {
-		if ms.leaving(ms.view.Members[i].ID) {
 			return true
 		}
 	}

@@ -37,7 +37,7 @@ func (t *table) tellDrained() {
 		if p == nil || !p.draining || p.drainAnswered {
 			continue
 		}
-		left, going := t.tenants(n)
+		left, going := t.tenants(n, p)
 		if going || left > 0 && p.registered && t.members.elsewhere() {
 			continue
 		}
@@ -54,29 +54,41 @@ func (t *table) tellDrained() {
 // home collects its states is on its way until it runs, from wherever it was before, unless no member
 // can take it: the former home has all states, and the other holders may go (seed 12004781 of
 // TestReplicated).
-func (t *table) tenants(n gossip.NodeID) (left uint32, going bool) {
+//
+// While any is on its way, the member keeps the number of one of them, and left means nothing: a
+// member drains for as many messages as it has shards, and a pass over all shards for each would make
+// that quadratic.
+func (t *table) tenants(n gossip.NodeID, p *peer) (left uint32, going bool) {
 	collects := t.cfg.Collects && t.members.elsewhere()
 	for i := range t.shards {
-		s := &t.shards[i]
-		w := s.waitOf()
-		switch {
-		case s.move != nil && s.move.target == n, w.from != 0 && w.prefer == n, s.phase == writing && w.from == n:
-			going = true
-		case collects && !s.served() && (slices.Contains(w.were, n) || w.from == n):
-			going = true
-		case s.home != n:
-		case s.phase == hosted:
+		id := (int(p.going) + i) % len(t.shards)
+		s := &t.shards[id]
+		if s.isGoing(n, collects) {
+			p.going = protocol.ShardID(id)
+			return 0, true
+		}
+		if s.home == n {
 			left++
-		default:
-			going = true
 		}
 	}
-	return left, going
+	return left, false
+}
+
+// isGoing reports whether a shard is on its way to a member or away, as tenants has it.
+func (s *shard) isGoing(n gossip.NodeID, collects bool) bool {
+	w := s.waitOf()
+	switch {
+	case s.move != nil && s.move.target == n, w.from != 0 && w.prefer == n, s.phase == writing && w.from == n:
+		return true
+	case collects && !s.served() && (slices.Contains(w.were, n) || w.from == n):
+		return true
+	}
+	return s.home == n && s.phase != hosted
 }
 
 // relieve begins the moves off leaving members.
 func (t *table) relieve() {
-	if !t.canMove() || !t.members.anyLeaving() {
+	if !t.canMove() || !t.hosted.atLeaving(t.members) {
 		return
 	}
 	var st *strategy.State
@@ -96,4 +108,28 @@ func (t *table) relieve() {
 			return
 		}
 	}
+}
+
+// hostedShards counts the shards in phase hosted by their homes. Invariant: it is exact, and has no
+// zeros. A home changes in no such phase.
+type hostedShards map[gossip.NodeID]int
+
+// countShard adds to the count of the shard's home, if the shard is in phase hosted.
+func (h hostedShards) countShard(s *shard, more int) {
+	if s.phase != hosted {
+		return
+	}
+	if h[s.home] += more; h[s.home] == 0 {
+		delete(h, s.home)
+	}
+}
+
+// atLeaving reports whether any member that leaves hosts a shard.
+func (h hostedShards) atLeaving(ms *members) bool {
+	for i := range ms.view.Members {
+		if m := &ms.view.Members[i]; ms.memberLeaves(m) && h[m.ID] > 0 {
+			return true
+		}
+	}
+	return false
 }

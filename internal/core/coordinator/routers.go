@@ -35,6 +35,9 @@ func (ms *members) routers() []gossip.NodeID {
 
 // findable reports whether a successor would find that this member may route.
 func (ms *members) findable(n gossip.NodeID) bool {
-	m, p := ms.view.Member(n), ms.peers[n]
-	return m != nil && m.HasRole(ms.cfg.Role) || p != nil && p.listed
+	if p := ms.peers[n]; p != nil && p.listed {
+		return true
+	}
+	m := ms.view.Member(n)
+	return m != nil && m.HasRole(ms.cfg.Role)
 }

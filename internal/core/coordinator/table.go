@@ -24,6 +24,8 @@ type table struct {
 	surveyed bool
 	// open counts the shards in a phase that waits. Invariant: it is exact.
 	open int
+	// hosted counts the shards in phase hosted.
+	hosted hostedShards
 	// strays are claims that lost against a higher token: they are to stop.
 	strays strays
 	// retryStart is when a shard that its homes do not start may be placed again, zero if no
@@ -41,6 +43,7 @@ type table struct {
 func (t *table) makeShards(n int) {
 	t.shards = make([]shard, n)
 	t.chooser.shards = t.shards
+	t.hosted = hostedShards{}
 }
 
 // setPhase moves s to a phase and keeps count.
@@ -51,7 +54,9 @@ func (t *table) setPhase(s *shard, p phase) {
 	if s.phase.waits() {
 		t.open--
 	}
+	t.hosted.countShard(s, -1)
 	s.phase = p
+	t.hosted.countShard(s, 1)
 	if p.waits() {
 		if t.open == 0 && !t.ordersOpen() {
 			t.nextResend = t.now.Add(t.cfg.Resend)

@@ -79,9 +79,56 @@ func TestWhatKeepsADrainingNode(t *testing.T) {
 		b := newBench(t, Config{Shards: 1, Collects: c.collects}, 1, 2, 3).settle(nil, nil)
 		b.c.table.shards[0] = c.shard
 		b.c.members.peerOf(1).draining, b.c.members.peerOf(2).draining, b.c.members.peerOf(3).draining = c.alone, true, c.alone
-		if left, going := b.c.table.tenants(2); left != c.left || going != c.going {
+		if left, going := b.c.table.tenants(2, b.c.members.peerOf(2)); left != c.left || going != c.going {
 			t.Errorf("%s: %d left, going %v, want %d and %v", name, left, going, c.left, c.going)
 		}
+	}
+}
+
+// TestTheShardOnItsWayIsLookedAtFirst checks that a node whose shards are on their way is asked about the
+// one of them that was found last, before a pass over all shards: a drain of many shards would be quadratic.
+func TestTheShardOnItsWayIsLookedAtFirst(t *testing.T) {
+	b := newBench(t, Config{Shards: 5}, 1, 2, 3).settle(nil, nil)
+	p := b.c.members.peerOf(2)
+	for i, s := range []shard{{phase: hosted, home: 2}, {phase: hosted, home: 3}, {phase: stopping, home: 2, move: &shardMove{target: 3}}, {phase: hosted, home: 2}, {phase: starting, home: 2}} {
+		b.c.table.shards[i] = s
+	}
+	for _, want := range []protocol.ShardID{2, 2} {
+		if _, going := b.c.table.tenants(2, p); !going || p.going != want {
+			t.Errorf("going %v, shard %v, want %v", going, p.going, want)
+		}
+	}
+	b.c.table.shards[2] = shard{phase: hosted, home: 3}
+	if _, going := b.c.table.tenants(2, p); !going || p.going != 4 {
+		t.Errorf("going %v, shard %v, want 4", going, p.going)
+	}
+	b.c.table.shards[4] = shard{}
+	if left, going := b.c.table.tenants(2, p); left != 2 || going {
+		t.Errorf("%d left, going %v, want 2 and none", left, going)
+	}
+}
+
+// TestHostedShardsAreCountedByHome checks the counts of hosted shards by home that spare a pass over
+// all shards: they follow each change of a phase.
+func TestHostedShardsAreCountedByHome(t *testing.T) {
+	b := newBench(t, Config{Shards: 3}, 1, 2, 3).settle(nil, nil)
+	table := &b.c.table
+	for i := range table.shards {
+		table.shards[i].home = 2
+		table.setPhase(&table.shards[i], hosted)
+	}
+	if table.hosted[2] != 3 || table.hosted.atLeaving(table.members) {
+		t.Errorf("counts %v, at leaving members %v", table.hosted, table.hosted.atLeaving(table.members))
+	}
+	b.c.members.peerOf(2).draining = true
+	if !table.hosted.atLeaving(table.members) {
+		t.Error("three shards are at a member that drains")
+	}
+	for i := range table.shards {
+		table.setPhase(&table.shards[i], stopping)
+	}
+	if len(table.hosted) != 0 || table.hosted.atLeaving(table.members) {
+		t.Errorf("counts %v of shards that stop", table.hosted)
 	}
 }
 
