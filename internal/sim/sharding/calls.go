@@ -97,8 +97,8 @@ func (s *calls) endAsk(id uint64, how invariant.Outcome) {
 }
 
 // lostWithMember reports whether an outcome is unknown because the newest view has left out the
-// asker or the node that has the request, and that node was not leaving. Orderly runs see such
-// removals too: while links stall, short queues drop a coordinator's orders and their answers, and
+// asker or the node that has the request, and that node was not leaving or had not handed over what
+// it runs. Orderly runs see such removals too: while links stall, short queues drop a coordinator's orders and their answers, and
 // after RemoveAfter the coordinator reports that the member does not answer.
 func (s *calls) lostWithMember(c *call, how invariant.Outcome) bool {
 	inv := s.m.site.inv

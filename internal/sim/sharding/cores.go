@@ -237,6 +237,9 @@ func (c *cores) trace(kind string, shard protocol.ShardID, has bool, node gossip
 	if kind == coordinator.TraceOffice {
 		m.checks.checkTermHolder(m, token.Term)
 	}
+	if kind == coordinator.TraceYield {
+		m.site.inv.reported[node] = true
+	}
 	m.site.inv.world.CoreTraced(m.p, kind, node)
 	m.p.Event(kind, uint64(shard)<<32^uint64(node)^token.Seq, func() string {
 		s := ""

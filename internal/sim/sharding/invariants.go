@@ -35,6 +35,8 @@ type Invariants struct {
 	// nodes are those of the running processes, by host; byID has all that ever were.
 	nodes []*Node
 	byID  map[gossip.NodeID]*Node
+	// reported are the nodes of which a coordinator has said that they do not answer.
+	reported map[gossip.NodeID]bool
 	// lastDeath is when a process last ended that had not handed everything over, or a
 	// new generation began.
 	lastDeath virtual.Instant
@@ -47,7 +49,7 @@ type Invariants struct {
 
 // NewInvariants returns the checkers of a run.
 func NewInvariants(r *run.Run, members *invariant.Membership, w World) *Invariants {
-	inv := &Invariants{run: r, world: w, members: members, messages: invariant.NewMessages(), nodes: make([]*Node, r.Config.Nodes), byID: map[gossip.NodeID]*Node{}}
+	inv := &Invariants{run: r, world: w, members: members, messages: invariant.NewMessages(), nodes: make([]*Node, r.Config.Nodes), byID: map[gossip.NodeID]*Node{}, reported: map[gossip.NodeID]bool{}}
 	if r.Parts() {
 		inv.messages.ExpectLineages()
 	}
@@ -145,10 +147,11 @@ func (v *Invariants) hasHome(in *gossip.View, t *seed.Type) bool {
 	return homes >= max(v.run.Config.MinMembers, 1)
 }
 
-// removedUnplanned reports whether the newest view has left out a node that was not leaving.
+// removedUnplanned reports whether the newest view has left out a node that was not leaving, or that
+// a coordinator has reported before it had left.
 func (v *Invariants) removedUnplanned(id gossip.NodeID) bool {
 	n := v.byID[id]
-	return n != nil && !n.member.Leaving() && v.world.Newest().Member(id) == nil
+	return n != nil && (!n.member.Leaving() || v.reported[id] && !n.hasHandedOver()) && v.world.Newest().Member(id) == nil
 }
 
 // sideOf returns the side of the cluster that a process stands in.
