@@ -20,7 +20,7 @@ type Sized interface {
 // receiver shares no memory with the sender, and learns no more than the encoding holds.
 func (e *Endpoint) recode(f *Frame) {
 	var encoded []byte
-	decoded := f.Msg
+	var decoded any
 	var err error
 	switch m := f.Msg.(type) {
 	case view.Message:
