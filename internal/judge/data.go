@@ -7,13 +7,15 @@ import (
 
 // judgeRegister judges that no read of a register shows a value that had been overwritten: by a
 // write that began after the value's write was acknowledged, and was acknowledged before the
-// read began. A value without an acknowledged write may be newer than all. Registers on disk
-// lose nothing; those in memory do when half of the processes or more lose theirs.
+// read began. A value without an acknowledged write may be newer than all. Registers in memory
+// lose their values when half of the processes or more lose theirs. Registers on disk lose nothing, but until
+// so many processes are back, reads may miss what only their disks have, and writes do not know its
+// stamps, which clocks that were set back do not reach.
 func (c *court) judgeRegister(records []record) {
 	p := c.of(registerFresh)
-	lost := c.halfOfNodes
+	lost, away := c.halfOfNodes, []span(nil)
 	if c.facts.onDisk() {
-		lost = nil
+		lost, away = nil, lost
 	}
 	if c.export != nil {
 		c.export.addRegister(records, lost)
@@ -21,8 +23,10 @@ func (c *court) judgeRegister(records []record) {
 	writes, ackedAt := []record(nil), map[uint64]int64{0: -1}
 	for _, r := range records {
 		if r.kind == wrote {
-			writes = append(writes, r)
 			ackedAt[r.value] = r.end
+			if !anyTouches(away, r.end, r.end) {
+				writes = append(writes, r)
+			}
 		}
 	}
 	slices.SortFunc(writes, func(a, b record) int { return cmp.Or(cmp.Compare(a.end, b.end), compareStarts(a, b)) })
@@ -34,7 +38,9 @@ func (c *court) judgeRegister(records []record) {
 		if !known {
 			continue
 		}
-		p.checked++
+		if p.checked++; anyTouches(away, r.start, r.start) {
+			continue
+		}
 		if w := overwriter(writes, from, r, lost); w != nil {
 			p.breakAt(r.start, "%s shows a value from before %s", c.describeRecord(r), c.describeRecord(*w))
 		}

@@ -67,13 +67,14 @@ func (c *campaign) majorityLost() (lost []history.Span) {
 	return lost
 }
 
-// registers checks the reads of registers: on disk no fault excuses a stale one.
+// registers checks the reads of registers: on disk nothing is lost, but a majority of the disks may not
+// be back yet.
 func (r *Report) registers(c *campaign, records []history.Record) {
-	lost := c.majorityLost()
+	lost, returning := c.majorityLost(), []history.Span(nil)
 	if c.fleet.Files {
-		lost = nil
+		lost, returning = nil, lost
 	}
-	stale, checked := history.StaleReads(records, lost)
+	stale, checked := history.StaleReads(records, lost, returning)
 	r.addInvariant("a register shows no write that was overwritten", checked, formatViolations(c, stale, history.Stale.When))
 }
 
