@@ -94,10 +94,10 @@ func TestThreeNodesOverTCP(t *testing.T) {
 
 func TestWrongSettingsAreLoggedOnBothSides(t *testing.T) {
 	t.Parallel()
-	addrs := freeAddrs(t, 3)
+	addrs := freeAddrs(t, 4)
 	good := startTCP(t, addrs[0], Config{Join: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
-	for _, test := range []struct {
+	for i, test := range []struct {
 		cfg  Config
 		want []string
 	}{
@@ -106,7 +106,7 @@ func TestWrongSettingsAreLoggedOnBothSides(t *testing.T) {
 		{Config{Lease: 1500 * time.Millisecond}, []string{"setting Lease"}},
 	} {
 		test.cfg.Join, test.cfg.BootstrapExpect = addrs[:1], 1
-		bad := startTCP(t, addrs[1], test.cfg)
+		bad := startTCP(t, addrs[1+i], test.cfg)
 		awaitLog(t, bad, test.want...)
 		if bad.View() != nil || len(good.View().Members) != 1 {
 			t.Errorf("it was admitted: %v", test.want)
