@@ -210,7 +210,7 @@ func TestRollingUpdateBetweenVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	doubles := history.Doubles(records)
-	stale, reads := history.StaleReads(records, nil, nil)
+	stale, reads := history.StaleReads(records, nil, nil, nil)
 	reruns, ran := history.Reruns(records, nil)
 	if len(doubles)+len(stale)+len(reruns) != 0 || reads == 0 || ran == 0 {
 		t.Errorf("doubles %v, %d stale reads of %d: %v, %d reruns of %d: %v", doubles, len(stale), reads, stale, len(reruns), ran, reruns)

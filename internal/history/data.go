@@ -28,13 +28,13 @@ func (s Stale) When() clock.Instant { return s.Read.Start }
 // begins afterwards shows it or a newer one. Values are unique within a register, 0 is
 // none. A value whose write was not acknowledged may be newer than all, and proves nothing.
 // A write that was acknowledged before or in a span of lost does not bind reads after the
-// span's begin: the copies that the level asks for may be gone. In a span of returning, copies are
-// on disks of which a majority may not be back. A read that begins in it may miss them, and a write
-// that was acknowledged in it cannot learn their stamps: by clocks that were set back it may lose to one of
-// them.
+// span's begin: the copies that the level asks for may be gone. In a span of away they are on disks
+// of which a majority may not be back: a read that begins in it may miss them. In a span of setBack
+// that is so with clocks that were set back: a write that was acknowledged in it does not know the
+// stamps of those copies, and may lose to them.
 //
 // Checked counts the reads that showed a value with an acknowledged write, or none.
-func StaleReads(records []Record, lost, returning []Span) (stale []Stale, checked int) {
+func StaleReads(records []Record, lost, away, setBack []Span) (stale []Stale, checked int) {
 	writes := map[uint32][]Record{}
 	for _, r := range records {
 		if r.Op == Wrote {
@@ -56,14 +56,14 @@ func StaleReads(records []Record, lost, returning []Span) (stale []Stale, checke
 			}
 			older = writes[r.Entity][i]
 		}
-		if checked++; touched(returning, r.Start, r.Start) {
+		if checked++; touched(away, r.Start, r.Start) {
 			continue
 		}
 		for _, w := range writes[r.Entity] {
 			if !w.End.Before(r.Start) {
 				break
 			}
-			if w.Start.After(older.End) && !touched(lost, w.End, r.End) && !touched(returning, w.End, w.End) {
+			if w.Start.After(older.End) && !touched(lost, w.End, r.End) && !touched(setBack, w.End, w.End) {
 				stale = append(stale, Stale{r, older, w})
 				break
 			}

@@ -9,13 +9,13 @@ import (
 // write that began after the value's write was acknowledged, and was acknowledged before the
 // read began. A value without an acknowledged write may be newer than all. Registers in memory
 // lose their values when half of the processes or more lose theirs. Registers on disk lose nothing, but until
-// so many processes are back, reads may miss what only their disks have, and writes do not know its
-// stamps, which clocks that were set back do not reach.
+// so many processes are back, reads may miss what only their disks have, and if clocks were set back, writes
+// may lose to it.
 func (c *court) judgeRegister(records []record) {
 	p := c.of(registerFresh)
-	lost, away := c.halfOfNodes, []span(nil)
+	lost, away, setBack := c.halfOfNodes, []span(nil), []span(nil)
 	if c.facts.onDisk() {
-		lost, away = nil, lost
+		lost, away, setBack = nil, lost, c.facts.halfSetBack(c.facts.Config.Nodes)
 	}
 	if c.export != nil {
 		c.export.addRegister(records, lost)
@@ -24,7 +24,7 @@ func (c *court) judgeRegister(records []record) {
 	for _, r := range records {
 		if r.kind == wrote {
 			ackedAt[r.value] = r.end
-			if !anyTouches(away, r.end, r.end) {
+			if !anyTouches(setBack, r.end, r.end) {
 				writes = append(writes, r)
 			}
 		}

@@ -175,27 +175,32 @@ func (r *round) taken() int {
 	return len(r.Places)
 }
 
-// lost returns the rounds in which that many processes or more may have lost their memory.
-func (f *facts) lost(least func(taken int) bool) (out []span) {
+// lost returns those of some rounds in which processes may have lost their memory.
+func (f *facts) lost(counts func(r *round) bool) (out []span) {
 	for i := range f.Rounds {
-		if n := f.Rounds[i].taken(); n > 0 && least(n) {
-			out = append(out, span{f.Rounds[i].From, f.Rounds[i].To})
+		if r := &f.Rounds[i]; r.taken() > 0 && counts(r) {
+			out = append(out, span{r.From, r.To})
 		}
 	}
 	return out
 }
 
 // anyLost are the rounds in which a process may have lost its memory.
-func (f *facts) anyLost() []span { return f.lost(func(int) bool { return true }) }
+func (f *facts) anyLost() []span { return f.lost(func(*round) bool { return true }) }
 
 // halfLost are the rounds in which half of some processes, or more, may have lost their memory.
 func (f *facts) halfLost(of int) []span {
-	return f.lost(func(taken int) bool { return 2*taken >= of })
+	return f.lost(func(r *round) bool { return 2*r.taken() >= of })
+}
+
+// halfSetBack are the rounds of halfLost that set clocks.
+func (f *facts) halfSetBack(of int) []span {
+	return f.lost(func(r *round) bool { return r.Kind == "clock" && 2*r.taken() >= of })
 }
 
 // majorityLost are the rounds in which a majority of some processes may have lost their memory.
 func (f *facts) majorityLost(of int) []span {
-	return f.lost(func(taken int) bool { return 2*taken > of })
+	return f.lost(func(r *round) bool { return 2*r.taken() > of })
 }
 
 // watched returns the time from the begin of round i until the next round, or the end.

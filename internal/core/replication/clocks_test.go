@@ -409,6 +409,42 @@ func TestFilesFromTheFutureKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// TestAWriteBeforeTheDisksAreBackGoesByTheClocks: a node whose file lacks a write is back alone after a
+// stop of all, and writes the key. When the other file returns, the new write wins, unless all clocks
+// were set back meanwhile.
+func TestAWriteBeforeTheDisksAreBackGoesByTheClocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		moved time.Duration
+		want  string
+	}{
+		"clocks that went on":       {time.Hour, "new"},
+		"clocks that stood":         {0, "new"},
+		"clocks that were set back": {-3 * time.Hour, "old"},
+		"clocks nine days back":     {-9 * 24 * time.Hour, "old"},
+		"clocks a year ahead":       {365 * 24 * time.Hour, "new"},
+	} {
+		wall := int64(wall2026)
+		w := newWorld(t, 1, 0, func(c *Config) {
+			c.Keep = func(string) bool { return true }
+			c.Wall = func() uint64 { return uint64(wall) }
+		})
+		d := &disks{world: w, files: map[int]*simFile{0: {}, 1: {}}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
+		d.boot(0)
+		d.do(0, majority, stampBy(d.at[0], "r", "old"))
+		d.stop(0)
+		wall += c.moved.Milliseconds() + 1
+		d.boot(1)
+		d.do(1, majority, stampBy(d.at[1], "r", "new"))
+		d.boot(0)
+		d.settle(10 * time.Second)
+		for slot := range 2 {
+			if v, _ := registerIn(d.core(slot), "r"); v != c.want {
+				t.Errorf("%s: node %d shows the %s write, want the %s one", name, slot, v, c.want)
+			}
+		}
+	}
+}
+
 // TestStampsOfRawChangesAreBounded: a change that stamps without saying so in Plan.Fixed
 // froze its value at its own node until the stamp's time came, or for ever.
 func TestStampsOfRawChangesAreBounded(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -57,10 +58,11 @@ func (c *Config) replicas() int {
 }
 
 // majorityLost returns the spans in which half of the processes or more may have lost what they
-// keep in memory.
-func (c *campaign) majorityLost() (lost []history.Span) {
+// keep in memory, by faults of these kinds, or of any kind if none is named.
+func (c *campaign) majorityLost(by ...faults.Kind) (lost []history.Span) {
 	for i := range c.faults.Rounds {
-		if ro := &c.faults.Rounds[i]; ro.LosesMemory() && 2*ro.Lost() >= c.cfg.Nodes {
+		ro := &c.faults.Rounds[i]
+		if ro.LosesMemory() && 2*ro.Lost() >= c.cfg.Nodes && (len(by) == 0 || slices.Contains(by, ro.Kind)) {
 			lost = append(lost, ro.Span())
 		}
 	}
@@ -70,11 +72,11 @@ func (c *campaign) majorityLost() (lost []history.Span) {
 // registers checks the reads of registers: on disk nothing is lost, but a majority of the disks may not
 // be back yet.
 func (r *Report) registers(c *campaign, records []history.Record) {
-	lost, returning := c.majorityLost(), []history.Span(nil)
+	lost, away, setBack := c.majorityLost(), []history.Span(nil), []history.Span(nil)
 	if c.fleet.Files {
-		lost, returning = nil, lost
+		lost, away, setBack = nil, lost, c.majorityLost(faults.Clock)
 	}
-	stale, checked := history.StaleReads(records, lost, returning)
+	stale, checked := history.StaleReads(records, lost, away, setBack)
 	r.addInvariant("a register shows no write that was overwritten", checked, formatViolations(c, stale, history.Stale.When))
 }
 
