@@ -210,21 +210,20 @@ func (ms *members) unsettled() string {
 // leaving reports whether a member must lose its shards. When the cluster has
 // yielded to another cluster, all members must, and no shard is placed any longer.
 func (ms *members) leaving(n gossip.NodeID) bool {
-	if m := ms.view.Member(n); m != nil {
-		return ms.memberLeaves(m)
-	}
-	p := ms.peers[n]
-	return ms.view.Yields() != nil || p != nil && p.draining
+	m := ms.view.Member(n)
+	return m != nil && m.Status == gossip.Leaving || ms.drains(n)
 }
 
 // memberLeaves is leaving for an entry of the view. View.Member looks at one member after the other,
 // so a pass over all members must not call it.
 func (ms *members) memberLeaves(m *gossip.Member) bool {
-	if m.Status == gossip.Leaving || ms.view.Yields() != nil {
-		return true
-	}
-	p := ms.peers[m.ID]
-	return p != nil && p.draining
+	return m.Status == gossip.Leaving || ms.drains(m.ID)
+}
+
+// drains reports whether a member must lose its shards, whatever its status.
+func (ms *members) drains(n gossip.NodeID) bool {
+	p := ms.peers[n]
+	return ms.view.Yields() != nil || p != nil && p.draining
 }
 
 // unsaid reports whether a member has neither registered nor been refused.
