@@ -65,7 +65,7 @@ func compareBuilds(ctx context.Context, here, there runner, o options, out io.Wr
 	return nil
 }
 
-// playTurns plays one measure. Who begins changes with each turn.
+// playTurns plays one measure. Another build begins with each turn.
 func playTurns(ctx context.Context, here, there runner, m measure, o options) ([]turn, error) {
 	var turns []turn
 	for i := range o.turns {
@@ -96,18 +96,23 @@ func isSlower(turns []turn) bool {
 	return all(turn.wall) || all(turn.processor)
 }
 
+func (c cost) wallTime() time.Duration      { return c.wall }
+func (c cost) processorTime() time.Duration { return c.processor }
+
 func printTurns(out io.Writer, m measure, turns []turn) {
-	row := func(name string, of func(cost) time.Duration, ratio func(turn) float64) {
-		var here, there []time.Duration
-		ratios := ""
-		for _, t := range turns {
-			here, there = append(here, of(t.here)), append(there, of(t.there))
-			ratios += fmt.Sprintf(" %.2f", ratio(t))
-		}
-		fmt.Fprintf(out, "%-30s %10d %10d %s\n", name, median(there), median(here), ratios)
+	printRow(out, m.name, turns, cost.wallTime, turn.wall)
+	printRow(out, "  its processor time", turns, cost.processorTime, turn.processor)
+}
+
+// printRow prints the medians of a figure of both builds, and a ratio of each turn.
+func printRow(out io.Writer, name string, turns []turn, of func(cost) time.Duration, ratio func(turn) float64) {
+	var here, there []time.Duration
+	ratios := ""
+	for _, t := range turns {
+		here, there = append(here, of(t.here)), append(there, of(t.there))
+		ratios += fmt.Sprintf(" %.2f", ratio(t))
 	}
-	row(m.name, func(c cost) time.Duration { return c.wall }, turn.wall)
-	row("  its processor time", func(c cost) time.Duration { return c.processor }, turn.processor)
+	fmt.Fprintf(out, "%-30s %10d %10d %s\n", name, median(there), median(here), ratios)
 }
 
 func median(of []time.Duration) time.Duration {
@@ -125,13 +130,7 @@ func showProcessors(ctx context.Context, b *build, o options, out io.Writer) err
 		if err != nil {
 			return err
 		}
-		var single, both []time.Duration
-		ratios := ""
-		for _, t := range turns {
-			both, single = append(both, t.here.wall), append(single, t.there.wall)
-			ratios += fmt.Sprintf(" %.2f", 1/t.wall())
-		}
-		fmt.Fprintf(out, "%-30s %10d %10d %s\n", m.name, median(single), median(both), ratios)
+		printRow(out, m.name, turns, cost.wallTime, func(t turn) float64 { return 1 / t.wall() })
 	}
 	return nil
 }
