@@ -138,6 +138,12 @@ func (v *Invariants) outdated() string {
 // countServed sets the marks of a run that serves again.
 func (v *Invariants) countServed(q map[int]bool) {
 	s := &v.run.Config
+	for number := range s.Types {
+		t := &s.Types[number]
+		if p, _ := v.newestPlan(q, number); p.Running && p.Workers != t.Workers && v.canHost(q, t) {
+			v.run.Hit(coverage.Scaled)
+		}
+	}
 	for _, m := range v.modelsOn(q) {
 		if !v.canHost(q, m.spec) {
 			continue
