@@ -201,7 +201,7 @@ func TestRequestsWithoutAMessageStartTheirEntity(t *testing.T) {
 }
 
 // TestRequestsWithoutRoomAreRejected checks that a request is rejected if its mailbox is full and its node
-// may not park any more, and that requests before it are not.
+// has no room to park it, and that requests before it are not.
 func TestRequestsWithoutRoomAreRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHostingNode(t, func(_ *Config, s *hostingSpec) { s.Mailbox = 1 })

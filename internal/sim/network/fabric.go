@@ -88,7 +88,7 @@ const (
 	// headerBytes is what packets add to a frame.
 	headerBytes = 60
 	// backlogMax is how much may wait for the line of a machine. Then datagrams are lost, and
-	// connections take no more frames.
+	// connections refuse frames.
 	backlogMax = 500 * time.Millisecond
 )
 

@@ -75,7 +75,7 @@ type letter int
 func (l letter) Size() int { return int(l) }
 
 // TestFramesWaitForANarrowLine: a line sends one frame after the other, for all connections of its
-// host, and takes no more when half a second's worth waits. When faults have ended, nothing waits.
+// host, and refuses what comes while half a second's worth waits. When faults have ended, nothing waits.
 func TestFramesWaitForANarrowLine(t *testing.T) {
 	r, n := newTestNetwork()
 	r.Config.QueueFramesMax, r.Config.LineBytes = 100, 1000
