@@ -14,8 +14,8 @@ package flow
 // which later grants carry: an older grant that arrives after the request is void.
 
 // Idle marks the end of an interval, and reports whether to ask the sender, with a number,
-// to return its window's growth: no request has arrived since the last Idle, and
-// none waits. Messages grow whenever bytes do.
+// to return its window's growth: no request has arrived since the last Idle, or since a later
+// answer, and none waits. Messages grow whenever bytes do.
 func (a *Account) Idle() (number uint64, ask bool) {
 	idle := uint32(a.seen) == a.seenIdle && !a.waits() && !a.blocked
 	a.seenIdle = uint32(a.seen)
@@ -36,9 +36,11 @@ func (a *Account) waits() bool {
 
 // Shrunk handles the answer, which arrives after all requests that the sender had sent, and
 // resets the window to a first one. It returns false if the answer no longer holds. Then the
-// sender may send less than the home assumes, until it reports that it is blocked.
+// sender may send less than the home assumes, until it reports that it is blocked. Requests that
+// the home accounts for with the answer had arrived before it: the next Idle asks again.
 func (a *Account) Shrunk(r Report, b *Budget) bool {
 	if !a.asking || r.Asked != a.asked || a.waits() {
+		a.seenIdle = uint32(a.seen)
 		return false
 	}
 	a.asking = false

@@ -104,6 +104,36 @@ func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
 	}
 }
 
+// TestAVoidAnswerDelaysByOneLook: a grant made an answer void, and the home accounted for requests from before
+// the answer with it. They had arrived long ago, so the next look asks again.
+func TestAVoidAnswerDelaysByOneLook(t *testing.T) {
+	budget := &Budget{Most: MostBytes}
+	a := NewAccount(1)
+	a.Grow(budget)
+	a.Idle()
+	number, ask := a.Idle()
+	if !ask {
+		t.Fatal("the home does not ask for an idle window")
+	}
+	a.Grant()
+	run := Run{}
+	for n := range uint64(5) {
+		run.Add(n+1, 100)
+	}
+	a.Accept(&run)
+	if a.Shrunk(Report{Sent: 5, Asked: number}, budget) {
+		t.Fatal("an answer that crossed a grant resets the window")
+	}
+	if next, again := a.Idle(); !again || next != number+1 {
+		t.Errorf("the next look asks %v, with number %d", again, next)
+	}
+	run.Add(6, 100)
+	a.Accept(&run)
+	if _, again := a.Idle(); again {
+		t.Error("a window is idle in which a request has arrived since the answer")
+	}
+}
+
 // Questions, answers, grants and requests are lost, late or repeated. Still, the requests
 // that may be in flight fit the windows, the windows fit the budget, no sender stays blocked,
 // and all idle windows return their growth.
