@@ -235,6 +235,7 @@ func TestAPingInAnotherView(t *testing.T) {
 	if out := ping(c, func(p *Ping) { p.Cluster = 9 }); len(out.Send) != 0 || len(out.Trace) != 1 {
 		t.Errorf("another cluster: %+v", out.Send)
 	}
+	c.now++
 	out = ping(c, func(*Ping) {})
 	if p, ok := out.Send[0].Msg.(*Pong); !ok || p.Round != 7 || p.Accepted != 0 || c.follower.leader != 2 || c.acceptor.promised.Round != 3 || c.follower.pingedAt != c.now {
 		t.Errorf("our view: %+v, follows %v", out.Send, c.follower.leader)
@@ -242,6 +243,27 @@ func TestAPingInAnotherView(t *testing.T) {
 	c = memberCore(1, 0, "uuu")
 	if ping(c, func(p *Ping) { p.Life = false }); c.follower.leader != 0 || c.acceptor.guard.leader != 2 {
 		t.Errorf("follows %v by a ping that is no sign of life", c.follower.leader)
+	}
+}
+
+// TestAProposalOnAnUnknownBaseIsNotStored checks that a member stores no proposal whose difference is from a
+// view that it does not hold, and neither answers it nor follows its sender.
+func TestAProposalOnAnUnknownBaseIsNotStored(t *testing.T) {
+	for _, isKnown := range []bool{false, true} {
+		c := memberCore(1, 0, "uuu")
+		c.packFrom = 1
+		base := *c.view
+		next := c.after(3)
+		packed := &SentView{View: &gossip.View{Cluster: 1, Epoch: next.Epoch}, change: difference(next, &base)}
+		if !isKnown {
+			packed.change.base--
+		}
+		ping := Ping{Ballot: Ballot{Round: 3, Node: 2}, Cluster: 1, Epoch: c.view.Epoch, Round: 7, Life: true}
+		out := c.feed(2, &Accept{Ping: ping, Base: Whole(c.view), Next: packed})
+		stored := c.acceptor.attempts[c.view.Epoch] != nil
+		if answered := len(receivers[*Pong](out)) > 0; stored != isKnown || answered != isKnown || (c.follower.leader == 2) != isKnown {
+			t.Errorf("a difference from a view that it holds: %v; stores it %v, answers %v, follows %v", isKnown, stored, answered, c.follower.leader)
+		}
 	}
 }
 

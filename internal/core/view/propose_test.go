@@ -183,6 +183,18 @@ func TestNodesAreAdmitted(t *testing.T) {
 	}
 }
 
+// TestAMemberThatIsLeftOutIsNotAdmitted checks that the view which leaves a member out does not admit it as a
+// new one. Its join request still waits if that arrived before the leader carried the view that admits it.
+func TestAMemberThatIsLeftOutIsNotAdmitted(t *testing.T) {
+	o := leadershipOf("uuu")
+	o.queueJoin(gossip.Node{ID: 3})
+	o.queueLeave(3)
+	o.now = o.batchAt
+	if next := o.buildNext(); next == nil || next.Member(3) != nil || len(next.Out) != 1 {
+		t.Errorf("the next view is %+v", next)
+	}
+}
+
 // TestTheNextViewKeepsWhatItMust: order, standing, origin and history of the cluster, with the
 // departures and their causes.
 func TestTheNextViewKeepsWhatItMust(t *testing.T) {

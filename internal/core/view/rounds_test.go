@@ -57,6 +57,33 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 	})
 }
 
+// TestAVoterMovesBetweenTheRoundsKept checks that an answer counts for the round that it answers, though the
+// place of a round in the tally is that of the round 64 later.
+func TestAVoterMovesBetweenTheRoundsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		word             string
+		from, to, newest uint64
+		want             uint64
+	}{
+		"from a round whose place is taken": {"uuu", 1, 1 + roundsKept, 1 + roundsKept, 1 + roundsKept},
+		"to a round whose place is taken":   {"uuu", 0, 1, 1 + roundsKept, 0},
+		"to the oldest round kept":          {"uuu", 0, 2, 1 + roundsKept, 2},
+		"from one kept round to the next":   {"uuuuu", 6 + roundsKept, 7 + roundsKept, 7 + roundsKept, 0},
+	} {
+		p := &peer{now: true, round: c.from}
+		o := &rounds{history: &history{env: envOf(1)}, peers: map[gossip.NodeID]*peer{2: p}, round: c.from}
+		o.cfg.Partition = gossip.KeepMajority{}
+		o.current = o.newTally(viewOf(c.word))
+		for o.round < c.newest {
+			o.beginRound()
+		}
+		o.recordAnswer(2, p, c.to)
+		if got := o.current.newestAnswered(nil, o.round, 0); got != c.want {
+			t.Errorf("%s: with one answer %s has a quorum in round %d of %d, want %d", name, c.word, got, o.round, c.want)
+		}
+	}
+}
+
 // TestATallyCountsTheNewestRoundsAlone checks that an answer to a round that was superseded in the tally
 // no longer counts.
 func TestATallyCountsTheNewestRoundsAlone(t *testing.T) {

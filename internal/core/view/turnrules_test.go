@@ -114,6 +114,29 @@ func (o *leadership) undoubtedFor(t *testing.T, id gossip.NodeID) {
 	}
 }
 
+// TestALeadersPrepareNamesItsDead checks that a leader's prepare names the members that are proven dead, by
+// certain and by weak proofs: an acceptor without the proofs would keep its promise to one of them.
+func TestALeadersPrepareNamesItsDead(t *testing.T) {
+	o := leadershipOf("uuuu")
+	o.evidence.onProof(ProvenDead{Subject: 3, Certain: true})
+	o.evidence.onProof(ProvenDead{Subject: 4})
+	o.accepts()
+	o.free = false
+	o.drivePreparation()
+	var asked []gossip.NodeID
+	for _, s := range o.out.Send {
+		if m, ok := s.Msg.(*Prepare); ok {
+			asked = append(asked, s.To)
+			if !slices.Equal(m.Dead, []gossip.NodeID{3}) || !slices.Equal(m.Weak, []gossip.NodeID{4}) {
+				t.Errorf("names %v as dead and %v by weak proofs", m.Dead, m.Weak)
+			}
+		}
+	}
+	if !slices.Equal(asked, []gossip.NodeID{2, 4}) {
+		t.Errorf("asks %v", asked)
+	}
+}
+
 // TestAnAttemptThatNeedsTheDeadEndsTheTerm checks that a leader whose own prepare uncovers an
 // attempt which the living cannot commit, and which it cannot replace either, steps down for at
 // least a lease, so that another candidate can try.
