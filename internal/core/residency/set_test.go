@@ -97,6 +97,21 @@ func TestWritesAreBounded(t *testing.T) {
 	}
 }
 
+// A shard has one write in flight: updates that arrive meanwhile wait for its outcome, so that an older one
+// cannot be stored last.
+func TestAShardHasOneWriteInFlight(t *testing.T) {
+	r := newSetRig(t)
+	r.NoteLife(3, "a", true)
+	write := r.one(Write)
+	r.NoteLife(3, "a", false)
+	r.NoteLife(3, "b", true)
+	r.quiet("while a write is in flight")
+	r.Done(write, &Outcome{OK: true}, r.now)
+	if next := r.one(Write); !slices.Equal(next.Add, []string{"b"}) || !slices.Equal(next.Remove, []string{"a"}) {
+		t.Errorf("then writes %+v", next)
+	}
+}
+
 // A later update of an entity supersedes one that is being written.
 func TestALaterUpdateSupersedesAWrite(t *testing.T) {
 	for _, ok := range []bool{true, false} {
