@@ -232,6 +232,27 @@ func TestSnapshotsOfAKeeperFail(t *testing.T) {
 	})
 }
 
+// TestAReliableMessageWithoutASnapshotFails checks that a reliable message whose state cannot be had is
+// confirmed as handled with an error, that nothing is kept for it, and that the next one meets the state of
+// before.
+func TestAReliableMessageWithoutASnapshotFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k, o := kept(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", reliably(13, 1))
+		o.expect(t, ReliableHandled)
+		if len(k.states) != 0 || len(k.done) != 0 {
+			t.Fatalf("keeps %q", k.states)
+		}
+		deliver(t, s, "a", ask(2, 5))
+		k.confirmOne(t, nil)
+		r.expectReply(t, 5, nil)
+		if r.values[5] != 2 || k.states["a"] != "xx" {
+			t.Errorf("the answer is %d, and %q is kept", r.values[5], k.states["a"])
+		}
+	})
+}
+
 // TestAReliableMessageWaitsForItsState checks that a reliable message is confirmed once its state is
 // kept, that keeping is repeated until then, and that its instance handles nothing meanwhile.
 func TestAReliableMessageWaitsForItsState(t *testing.T) {

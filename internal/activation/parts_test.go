@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -99,6 +100,38 @@ func TestDeduplicator(t *testing.T) {
 	want := []Outcome{ReliableHandled, ReliableRepeated, ReliableRepeated, ReliableRefused, ReliableRefused}
 	if !slices.Equal(outcomes, want) || counters.Repeated.Load() != 2 {
 		t.Errorf("outcomes %v, want %v; %d repeated", outcomes, want, counters.Repeated.Load())
+	}
+}
+
+// TestForgottenProducersAreCounted checks that producers which are evicted from the memory of a shard count as
+// forgotten, whether a new producer or a new record takes their room.
+func TestForgottenProducersAreCounted(t *testing.T) {
+	for name, producers := range map[string]uint64{"by a producer": reliable.ProducersMax + 1, "by a record": 2} {
+		var mu sync.Mutex
+		counters := &Counters{}
+		d := deduplicator{mu: &mu, counters: counters, confirm: func(gossip.NodeID, ShardID, *ReliableMark, Outcome, bool, error) {}}
+		handle := func(producer, seq uint64) {
+			m := &ReliableMark{Stamp: reliable.Stamp{Producer: reliable.Producer(producer), Seq: seq}}
+			id := fmt.Sprint("e", seq)
+			if !d.admitCopy(0, id, m) {
+				t.Fatalf("%s: message %d of producer %d was not admitted", name, seq, producer)
+			}
+			d.onHandled(0, m, false, nil)
+		}
+		for p := range producers {
+			handle(p+1, 1)
+		}
+		if name == "by a record" {
+			for seq := uint64(2); seq <= reliable.RecordsMax; seq++ {
+				if n := counters.Forgotten.Load(); n != 0 {
+					t.Fatalf("%s: %d are forgotten while there is room for record %d", name, n, seq)
+				}
+				handle(2, seq)
+			}
+		}
+		if n := counters.Forgotten.Load(); n != 1 {
+			t.Errorf("%s: %d are forgotten, want 1", name, n)
+		}
 	}
 }
 

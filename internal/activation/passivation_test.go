@@ -335,3 +335,26 @@ func BenchmarkTellWithLimit(b *testing.B) {
 		})
 	}
 }
+
+// TestAnEvictedInstanceThatStashesCountsAgain checks that an instance which was evicted while its handler
+// ran, and stays for the message that the handler stashed, counts for the limit again.
+func TestAnEvictedInstanceThatStashesCountsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+			if req == -2 {
+				<-p.r.gate
+				return 0, ctx.Stash()
+			}
+			return req, nil
+		}, nil, func(c *Config[*Context, int, int]) { c.Passivation = Passivation{Limit: 1} })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "b", ask(1, 2))
+		close(r.gate)
+		r.expectReply(t, 2, nil)
+		r.expectIDs(t, s, "a", "b")
+		pass(2 * shrinkEvery)
+		r.expectIDs(t, s, "a")
+	})
+}

@@ -280,3 +280,46 @@ func TestAShardAtRestIsSmall(t *testing.T) {
 		t.Error("a shard without reliable messages or states has room for them")
 	}
 }
+
+// TestATellHasNoDeadline checks that the deadline of a message, and the list of cancelled calls, are looked
+// at for asks only: a tell is handled whenever its turn comes.
+func TestATellHasNoDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		pass(time.Minute)
+		deliver(t, s, "a", Message[int]{Req: 1, Expires: time.Second}, Message[int]{Req: 2, Reply: ReplyTo{Node: 7, Call: 3}, Expires: time.Second})
+		r.expectLog(t, "a:1")
+		r.expectReply(t, 3, ErrExpired)
+		if n := r.counters.Expired.Load(); n != 1 {
+			t.Errorf("%d messages count as expired, want the ask", n)
+		}
+	})
+}
+
+// TestAnInterceptorIsCalledInPlaceOfTheHandler checks that it gets the operation and the request, and that
+// its answer is the answer of the ask.
+func TestAnInterceptorIsCalledInPlaceOfTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ops []string
+		refused := errors.New("refused")
+		r := newRig(t, func(c *Config[*Context, int, int]) {
+			c.Around = func(ctx *Context, op string, req int, ent Entity[*Context, int, int]) (int, error) {
+				ops = append(ops, op)
+				if req == 9 {
+					return 0, refused
+				}
+				sum, err := ent.Handle(ctx, req+10)
+				return sum + 100, err
+			}
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), Message[int]{Req: 2}, ask(9, 2))
+		r.expectLog(t, "a:11", "a:12")
+		r.expectReply(t, 1, nil)
+		r.expectReply(t, 2, refused)
+		if r.values[1] != 111 || !slices.Equal(ops, []string{OpAsk, OpTell, OpAsk}) {
+			t.Errorf("the answer is %d, want 111; operations %q", r.values[1], ops)
+		}
+	})
+}

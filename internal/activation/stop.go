@@ -107,7 +107,7 @@ func (st *stopping[C, Req, Resp]) endNext(s *Shard[C, Req, Resp]) {
 // mutex.
 func (s *Shard[C, Req, Resp]) finishIfStopped() {
 	st := s.stopping
-	if st == nil || s.gone.Load() {
+	if st == nil {
 		return
 	}
 	if len(st.waiting) > 0 {
