@@ -23,6 +23,7 @@ import (
 type wires struct {
 	mu     sync.Mutex
 	full   bool
+	fails  error
 	room   chan struct{}
 	frames [][]byte
 	to     []gossip.NodeID
@@ -33,6 +34,9 @@ func (w *wires) Send(to gossip.NodeID, _ transport.Class, _ transport.Kind, fram
 	defer w.mu.Unlock()
 	if w.full {
 		return transport.ErrQueueFull
+	}
+	if w.fails != nil {
+		return w.fails
 	}
 	w.frames, w.to = append(w.frames, append([]byte(nil), frame...)), append(w.to, to)
 	return nil

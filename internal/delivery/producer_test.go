@@ -79,6 +79,7 @@ func (p *producing) firstCopy(t *testing.T) ([]byte, frames.Request) {
 func TestAnUnansweredMessageIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProducing(t, 10, nil)
+		synctest.Wait() // its goroutine has nothing to wait for, and sleeps
 		if err := p.produce(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 type hostHere struct {
 	hosts     bool
 	published int
+	hidden    int
 	open      map[uint64]bool
 }
 
@@ -26,7 +27,7 @@ func (h *hostHere) Publish(strategy.ShardID, protocol.Token) bool {
 	h.published++
 	return h.hosts
 }
-func (h *hostHere) Hide(strategy.ShardID)                       {}
+func (h *hostHere) Hide(strategy.ShardID)                       { h.hidden++ }
 func (h *hostHere) Deliver(gossip.NodeID, []byte) (bool, error) { return h.hosts, nil }
 func (h *hostHere) MoveCall(call uint64, _ gossip.NodeID) bool  { return h.open[call] }
 func (h *hostHere) FailAsk(call uint64, _ error) bool           { return h.open[call] }
@@ -105,6 +106,11 @@ func TestGrantsForThisNodeStayHere(t *testing.T) {
 		for _, frame := range s.idleRequests() {
 			send(self, frame)
 			asks++
+			select {
+			case <-inc.Accounts.wake:
+			default:
+				t.Error("the reply does not let the loop of the accounts look for what is due")
+			}
 		}
 	}
 	if asks != 1 {
@@ -128,7 +134,10 @@ func TestARunBeforeAReplyCountsOnce(t *testing.T) {
 	if a.run.Last() != 0 {
 		t.Error("the run waits behind the reply, and would count again")
 	}
-	s.OnShrunk(0, protocol.Token{Term: 1, Seq: 2}, flow.Report{Sent: 1}) // of no account
+	s.Accept(0, token, 3, 100)
+	if s.OnShrunk(0, protocol.Token{Term: 1, Seq: 2}, flow.Report{Sent: 1}); a.run.Last() != 3 {
+		t.Error("a reply about another allocation of the shard takes the run")
+	}
 }
 
 // The report of a sender on this node lets the loop of the accounts look for what is due.
