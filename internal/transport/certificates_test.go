@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -45,6 +46,34 @@ func TestLoadCertificatesReportsProblems(t *testing.T) {
 		c.with(f)
 		if _, err := LoadCertificates(f.CertificateFiles); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v does not say %q", name, err, c.want)
+		}
+	}
+}
+
+// A certificate of an intermediate authority is good if that authority's certificate stands behind it in the
+// file, and everything in the file can be read.
+func TestCertificatesOfAnIntermediateAuthority(t *testing.T) {
+	root, between := newAuthority(t), newAuthority(t)
+	der, err := x509.CreateCertificate(rand.Reader, between.cert, root.cert, &between.key.PublicKey, root.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := between.issue(t)
+	chain := func(der []byte) pair {
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		return pair{append(append([]byte(nil), own.cert...), block...), own.key}
+	}
+	for name, c := range map[string]struct {
+		file pair
+		want string // "" for none
+	}{
+		"with the intermediate one": {chain(der), ""},
+		"without it":                {own, "signed by unknown authority"},
+		"with a broken one":         {chain([]byte("x")), "malformed certificate"},
+	} {
+		_, err := LoadCertificates(newCertFiles(t, c.file, root).CertificateFiles)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

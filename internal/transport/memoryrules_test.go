@@ -373,6 +373,18 @@ func TestDatagramsInMemory(t *testing.T) {
 			t.Errorf("a paused host sends: %v", err)
 		}
 		n.Resume(a.addr)
+		n.Pause(b.addr)
+		go func() {
+			<-time.After(time.Minute)
+			n.Resume(b.addr)
+		}()
+		began := time.Now()
+		if _, _, err := b.readPacket(got); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("a host that is paused for a minute reads a datagram after %v: %v", time.Since(began), err)
+		}
+		if err := a.writePacket([]byte("x"), b.addr); err != nil || b.waitingPackets() != socketPackets-1 {
+			t.Errorf("after the pause: %v", err)
+		}
 		n.SetUsual(Path{Latency: time.Second})
 		if err := a.writePacket([]byte("x"), b.addr); err != nil || b.waitingPackets() != socketPackets-1 {
 			t.Errorf("a datagram arrives before its latency: %v", err)
@@ -388,6 +400,24 @@ func TestDatagramsInMemory(t *testing.T) {
 		}
 		if _, _, err := b.readPacket(got); err != net.ErrClosed {
 			t.Errorf("a closed host receives: %v", err)
+		}
+	})
+}
+
+// TestTheKeysOfNodesThatAreMetStay checks that the keys of this node, of a learnt node, and of a node that has
+// only an open connection to this one, are not evicted to make room for those of other nodes.
+func TestTheKeysOfNodesThatAreMetStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, net: NewNetwork(NetworkConfig{})}
+		e := w.make(1, "").e
+		e.peers.addPeers(Peer{ID: 2, Addr: "192.0.2.2:1"})
+		connected := connKey{3, Bulk}
+		e.inbounds.byKey[connected] = &inbound{}
+		defer delete(e.inbounds.byKey, connected)
+		for id, want := range map[gossip.NodeID]bool{1: true, 2: true, 3: true, 4: false} {
+			if got := e.meets(id); got != want {
+				t.Errorf("node %d: its key stays %v", uint64(id), got)
+			}
 		}
 	})
 }

@@ -152,6 +152,8 @@ func newPortless() (*portless, *datagrams) {
 // if it is too large or the transport is closed: memberlist would give up a probe for another error.
 func TestADatagramIsSentOrCounted(t *testing.T) {
 	p, d := newPortless()
+	var out bytes.Buffer
+	d.log = newLimitedLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	for name, c := range map[string]struct {
 		bytes int
 		fails error
@@ -170,6 +172,10 @@ func TestADatagramIsSentOrCounted(t *testing.T) {
 		if !errors.Is(err, c.want) || sent != c.sent || dropped != 1-c.sent || d.counters.PacketBytesSent.Load()-bytes != c.sent*uint64(c.bytes) {
 			t.Errorf("%s: %v, %d sent, %d dropped", name, err, sent, dropped)
 		}
+		if said := strings.Contains(out.String(), "datagram not sent"); said != (c.fails != nil) || said && !strings.Contains(out.String(), "to=192.0.2.1:1") {
+			t.Errorf("%s: logs %q", name, out.String())
+		}
+		out.Reset()
 	}
 	p.fails = nil
 	d.life.cancel()
