@@ -34,8 +34,8 @@ var (
 
 // isPassing reports whether an obstacle passes, so that waiting is of use.
 func isPassing(err error) bool {
-	return errors.Is(err, errHeldUp) || errors.Is(err, transport.ErrQueueFull) ||
-		errors.Is(err, failure.BufferFull) || errors.Is(err, failure.NotReady)
+	return err != nil && (errors.Is(err, errHeldUp) || errors.Is(err, transport.ErrQueueFull) ||
+		errors.Is(err, failure.BufferFull) || errors.Is(err, failure.NotReady))
 }
 
 // giveUpWaiting returns the error of a call whose context ended while it waited.

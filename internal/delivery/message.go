@@ -56,12 +56,21 @@ type Item = route.Item[Message]
 
 // NewItem returns the item of a message to the entity id.
 func NewItem(m Message, id string, control bool) Item {
-	class := flow.Ordinary
+	it := Item{Msg: m}
+	InitItem(&it, id, control)
+	return it
+}
+
+// InitItem completes the item of a message to the entity id: it.Msg is set, all else is zero. It
+// works in place: an item is large, and each message would pay for its copies.
+func InitItem(it *Item, id string, control bool) {
+	it.ID, it.Bytes = id, len(it.Msg.Frame)
 	switch {
 	case control:
-		class = flow.Control
-	case m.Handler && !m.ToItself:
-		class = flow.Handler
+		it.Class = flow.Control
+	case it.Msg.Handler && !it.Msg.ToItself:
+		it.Class = flow.Handler
+	default:
+		it.Class = flow.Ordinary
 	}
-	return Item{Msg: m, ID: id, Bytes: len(m.Frame), Class: class}
 }

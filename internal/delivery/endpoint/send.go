@@ -176,11 +176,13 @@ func (t *Typed[C, Req, Resp]) sendEncoded(ctx context.Context, in Origin, to Add
 		t.buffers.Put(buf)
 		return err
 	}
-	m := delivery.Message{Frame: frame, Call: call.number, Handler: from != nil, ToItself: isToItself(from, t.Name, to.ID)}
+	var it delivery.Item
+	it.Msg.Frame, it.Msg.Call = frame, call.number
+	it.Msg.Handler, it.Msg.ToItself = from != nil, isToItself(from, t.Name, to.ID)
 	if call.number != 0 {
-		m.Expires = call.deadlineIn(ctx)
+		it.Msg.Expires = call.deadlineIn(ctx)
 	}
-	it := delivery.NewItem(m, to.ID, t.spec.Control != nil && !to.Start && isControl(t.spec.Control, req))
+	delivery.InitItem(&it, to.ID, t.spec.Control != nil && !to.Start && isControl(t.spec.Control, req))
 	kept, err := t.Post(ctx, to.Shard, &it)
 	if !kept {
 		*buf = frame

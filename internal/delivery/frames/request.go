@@ -62,15 +62,16 @@ func appendHeaders(b []byte, h headers.List) []byte {
 }
 
 func appendFlagged(b []byte, typ string, shard strategy.ShardID, id string, call uint64, from *activation.Sender, flags byte) []byte {
-	var head [askHead]byte
-	head[0] = byte(KindTell)
-	n := tellHead
-	if call != 0 {
-		head[0], n = byte(KindAsk), askHead
-		binary.BigEndian.PutUint64(head[callAt:], call)
+	at := len(b)
+	if call == 0 {
+		b = append(b, make([]byte, tellHead)...)
+		b[at] = byte(KindTell)
+	} else {
+		b = append(b, make([]byte, askHead)...)
+		b[at] = byte(KindAsk)
+		binary.BigEndian.PutUint64(b[at+callAt:], call)
 	}
-	binary.BigEndian.PutUint32(head[shardAt:], uint32(shard))
-	b = append(b, head[:n]...)
+	binary.BigEndian.PutUint32(b[at+shardAt:], uint32(shard))
 	b = wire.AppendString(b, typ)
 	b = wire.AppendString(b, id)
 	if from == nil || from.Type == "" {
