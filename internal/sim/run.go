@@ -61,6 +61,8 @@ type Config struct {
 	replicated bool
 	// daemons, set by tests, has a daemon in every run.
 	daemons bool
+	// remembered, set by tests, has entities that need no message in every run.
+	remembered bool
 	// weak, set by tests, has a setting of each run void some guarantees.
 	weak bool
 	// disks, set by tests, has every run be one with durable words.
@@ -79,7 +81,7 @@ func (cfg *Config) options() *seed.Options {
 	}
 	return &seed.Options{
 		Seed: cfg.Seed, Nodes: cfg.Nodes, Shards: cfg.Shards, Narrow: cfg.narrow, NoStrangers: cfg.noStrangers, Orderly: cfg.orderly, Apart: cfg.apart,
-		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Replicated: cfg.replicated, Daemons: cfg.daemons, Former: cfg.former, Aim: cfg.aim,
+		Clocks: cfg.clocks, Trouble: cfg.trouble, Rings: cfg.rings, Disks: cfg.disks, Weak: cfg.weak, Edges: cfg.edges, Requests: cfg.requests, Reliable: cfg.reliable, Replicated: cfg.replicated, Daemons: cfg.daemons, Remembered: cfg.remembered, Former: cfg.former, Aim: cfg.aim,
 	}
 }
 
@@ -194,6 +196,8 @@ func (cfg *Config) test() string {
 		return "TestReplicated"
 	case cfg.daemons:
 		return "TestDaemons"
+	case cfg.remembered:
+		return "TestRemembered"
 	case cfg.requests:
 		return "TestRequests"
 	case cfg.disks:

@@ -185,6 +185,11 @@ func TestDaemons(t *testing.T) {
 	special(t, Config{daemons: true}, 13_000_000, coverage.WorkerRan, coverage.Scaled)
 }
 
+// TestRemembered plays runs with entities that need no message.
+func TestRemembered(t *testing.T) {
+	special(t, Config{remembered: true}, 14_000_000, coverage.EntityRan)
+}
+
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, coverage.Corrupted, coverage.Blocked)

@@ -21,7 +21,7 @@ import (
 )
 
 // campaigns are the tests of internal/sim that play seeds.
-const campaigns = "^Test(Seeds|Orderly|Aimed|Apart|Disks|Clocks|Trouble|Rings|Edges|Requests|Reliable|Replicated|Daemons|Weakened)$"
+const campaigns = "^Test(Seeds|Orderly|Aimed|Apart|Disks|Clocks|Trouble|Rings|Edges|Requests|Reliable|Replicated|Daemons|Remembered|Weakened)$"
 
 func main() {
 	var o options

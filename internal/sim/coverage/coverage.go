@@ -111,6 +111,7 @@ const (
 	WorkerForced
 	Scaled
 	LineFull
+	EntityRan
 	// End is the number of marks.
 	End
 )
@@ -220,6 +221,7 @@ var names = [...]string{
 	WorkerForced:   "worker that did not end is abandoned",
 	Scaled:         "number of workers changed",
 	LineFull:       "no room on the line of a host",
+	EntityRan:      "entity runs that needs no message",
 }
 
 // String returns the mark's name.

@@ -38,7 +38,7 @@ type Run struct {
 
 // Streams are the random numbers of a run. Each part draws from a stream of its own.
 type Streams struct {
-	Setup, Net, Fault, Contact, Decline, Wall, Seal, Stranger, Apart, Disk, Trouble, Clock, Route, Scratch, Rate, Request, Line, Worker *virtual.Rand
+	Setup, Net, Fault, Contact, Decline, Wall, Seal, Stranger, Apart, Disk, Trouble, Clock, Route, Scratch, Rate, Request, Line, Worker, Entity *virtual.Rand
 }
 
 // New returns a run that has drawn its configuration.
@@ -49,7 +49,7 @@ func New(o *seed.Options) *Run {
 		Rand: Streams{
 			Setup: stream(1), Net: stream(2), Fault: stream(3), Contact: stream(4), Decline: stream(7), Wall: stream(10), Seal: stream(21),
 			Stranger: stream(31), Apart: stream(41), Disk: stream(43), Trouble: stream(45), Clock: stream(47), Route: stream(51), Scratch: stream(60),
-			Rate: stream(62), Request: stream(64), Line: stream(66), Worker: stream(76),
+			Rate: stream(62), Request: stream(64), Line: stream(66), Worker: stream(76), Entity: stream(82),
 		},
 	}
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Replicated bool
 	// Daemons has a daemon in every run.
 	Daemons bool
+	// Remembered has entities that need no message in every run.
+	Remembered bool
 	// Former leaves out what seeds draw since November 2026, so that seeds which once failed keep
 	// their runs.
 	Former bool
@@ -259,6 +261,9 @@ type Type struct {
 	// Workers is the number of workers of the first plan of a daemon, at most Shards; 0 if the type
 	// is none.
 	Workers int `json:",omitempty"`
+	// AlwaysOn: one entity of each shard always must run, that of the shard's number. The only one of
+	// a type with one shard is a singleton.
+	AlwaysOn bool `json:",omitempty"`
 	// Proxies are the hosts that only send, Absent those that do not run the type, and Late
 	// those of the absent that run it from some moment on. All are bits by host.
 	Proxies, Absent, Late int

@@ -74,7 +74,7 @@ func Draw(cfg *Options) Config {
 	s.drawReliable(virtual.NewRand(cfg.Seed, 65), cfg)
 	s.drawMoves(virtual.NewRand(cfg.Seed, 67), cfg)
 	s.drawReplicated(virtual.NewRand(cfg.Seed, 70), cfg)
-	s.drawDaemon(virtual.NewRand(cfg.Seed, 74), cfg)
+	s.drawWithoutMessages(cfg)
 	s.drawLine(virtual.NewRand(cfg.Seed, 78), cfg)
 	return s
 }
@@ -86,6 +86,12 @@ func (s *Config) drawLine(r *virtual.Rand, cfg *Options) {
 	}
 }
 
+// drawWithoutMessages draws types whose entities run without messages.
+func (s *Config) drawWithoutMessages(cfg *Options) {
+	s.drawDaemon(virtual.NewRand(cfg.Seed, 74), cfg)
+	s.drawEntities(virtual.NewRand(cfg.Seed, 80), cfg)
+}
+
 // drawDaemon draws a daemon: one more type, with a worker in each shard that its plan runs.
 func (s *Config) drawDaemon(r *virtual.Rand, cfg *Options) {
 	if cfg.Former || s.Apart || cfg.Shards > 0 || !cfg.Daemons && (cfg.Narrow || !r.Chance(12)) {
@@ -93,11 +99,27 @@ func (s *Config) drawDaemon(r *virtual.Rand, cfg *Options) {
 	}
 	shards := r.Between(2, 6)
 	t := Type{Name: "w", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards, Workers: r.Between(1, shards)}
+	s.drawHosts(r, &t)
+	s.Types = append(s.Types, t)
+}
+
+// drawEntities draws one more type, with entities that always must run.
+func (s *Config) drawEntities(r *virtual.Rand, cfg *Options) {
+	if cfg.Former || s.Apart || cfg.Shards > 0 || !cfg.Remembered && (cfg.Narrow || !r.Chance(12)) {
+		return
+	}
+	shards := []int{1, 1, 1, 2, 4}[r.IntN(5)]
+	t := Type{Name: "a", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards, AlwaysOn: true}
+	s.drawHosts(r, &t)
+	s.Types = append(s.Types, t)
+}
+
+// drawHosts draws the hosts that do not run a type, or run it later.
+func (s *Config) drawHosts(r *virtual.Rand, t *Type) {
 	if r.Chance(30) {
 		t.Absent = r.IntN(1 << min(s.Nodes, bitsMax))
 		t.Late = t.Absent & r.IntN(1<<min(s.Nodes, bitsMax))
 	}
-	s.Types = append(s.Types, t)
 }
 
 // drawReplicated draws which types have replicated states, and on how many processes.

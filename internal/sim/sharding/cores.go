@@ -77,7 +77,7 @@ func (c *cores) create() {
 	c.coord = coordinator.New(coordinator.Config{
 		Self: m.p.Node.ID, Type: m.spec.Name, Role: role, Shards: m.spec.Shards, MinMembers: s.MinMembers, RemoveAfter: s.RemoveAfter,
 		StopTimeout: stopTimeout, BeginTimeout: s.BeginTimeout, Rebalance: s.Rebalance,
-		Reluctant: !hosts, DeclinedIn: declinedIn, Collects: m.spec.Replicas > 0,
+		Strategy: strategyOf(m.spec), Reluctant: !hosts, DeclinedIn: declinedIn, Collects: m.spec.Replicas > 0,
 	})
 }
 

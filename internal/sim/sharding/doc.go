@@ -8,6 +8,8 @@
 //	records    the coordinator's store, in the replicator of the type's role
 //	instances  shards that run here, their handlers and states
 //	senders    callers that post tells and asks
+//	workers    workers of a daemon, and their plan
+//	entities   entities that always run, with package entities
 //	calls      asks that wait for their answers
 //	outbox     answers that wait for room on the connections
 //

@@ -74,6 +74,7 @@ func (x *instances) dispatch(i *instance) {
 func (x *instances) beginHandler(i *instance, msg *datapath.Message) {
 	m, r := x.m, x.m.run
 	x.handle(i, msg)
+	x.entities.Handle(i.key(), msg.Entity)
 	i.busySince = r.Now()
 	takes := time.Duration(0)
 	if r.Rand.Net.IntN(8) == 0 {
@@ -102,6 +103,7 @@ func (x *instances) onReturn(i *instance, msg *datapath.Message) {
 		x.calls.reply(msg, how)
 	}
 	if !i.gone {
+		x.entities.Handled(i.shard, msg.Entity)
 		x.dispatch(i)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/entities"
 	"github.com/peerage-go/peerage/internal/sim/statemove"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
@@ -25,7 +26,9 @@ type instances struct {
 	standbys
 	// parked is set if a handler could not begin without a lease.
 	parked bool
-	// onStarted and onGone tell the workers of a daemon that a shard runs, or has ended.
+	// entities are those that need no message. onStarted and onGone are called when a shard runs, or
+	// has ended.
+	entities  *entities.Table
 	onStarted func()
 	onGone    func(protocol.ShardID)
 	// onConfirm and onFreed inform the producer of this process.
@@ -57,6 +60,14 @@ type instance struct {
 // key returns the allocation under which the shard runs.
 func (i *instance) key() protocol.ShardToken {
 	return protocol.ShardToken{Shard: i.shard, Token: i.token}
+}
+
+// openToken returns the token under which a shard takes messages here, zero if it takes none.
+func (x *instances) openToken(shard protocol.ShardID) protocol.Token {
+	if i := x.shards[shard]; i != nil && !i.stopping {
+		return i.token
+	}
+	return protocol.Token{}
 }
 
 // startShard starts a shard, or has it wait for its replicated states.

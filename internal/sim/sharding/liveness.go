@@ -43,6 +43,9 @@ func (v *Invariants) CheckLiveness(q map[int]bool) {
 	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.describeWorkers(q) == "" }) {
 		r.Fail("G11", "%v after the cluster was whole, not all workers run: %s", servedBound, v.describeWorkers(q))
 	}
+	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.describeEntities(q) == "" }) {
+		r.Fail("Singleton", "%v after the cluster was whole, %s", servedBound, v.describeEntities(q))
+	}
 	v.countServed(q)
 	took := r.Now().Sub(from)
 	r.Event("", "settled: shards", uint64(took), func() string { return took.String() })

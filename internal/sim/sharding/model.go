@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/entities"
 	"github.com/peerage-go/peerage/internal/sim/replica"
 	"github.com/peerage-go/peerage/internal/sim/statemove"
 )
@@ -23,6 +24,7 @@ type Model struct {
 	outbox    outbox
 	producer  *producer
 	workers   workers
+	entities  *entities.Table
 	// path is the data path, mover moves the states of entities.
 	path  *datapath.Path
 	mover *statemove.Mover
@@ -45,7 +47,7 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 	m.cores = cores{m: b, inbox: inbox{m: b}, perform: m.perform, onRegister: func() {
 		m.path = m.newPath()
 		m.instances.hostStandbys()
-		m.workers.host()
+		m.hostWithoutMessages()
 	}}
 	if store != nil {
 		m.cores.records = &records{m: b, store: store, answer: func(outcome func() coordinator.Event) {
@@ -71,11 +73,26 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 		m: b, cores: &m.cores, instances: &m.instances, inbox: inbox{m: b}, plans: plans{m: b, records: m.cores.records},
 		needHome: func(shard protocol.ShardID) { m.cores.putRegion(region.NeedHome{Shards: []protocol.ShardID{shard}}) },
 	}
-	m.instances.onStarted, m.instances.onGone = m.workers.shardStarted, m.workers.shardGone
+	m.entities = entities.NewTable(m.p, m.spec, entitiesEnv{b, &m.cores, &m.instances, &inbox{m: b}})
+	m.instances.entities = m.entities
+	m.instances.onStarted = func() {
+		m.workers.shardStarted()
+		m.entities.ShardStarted()
+	}
+	m.instances.onGone = func(shard protocol.ShardID) {
+		m.workers.shardGone(shard)
+		m.entities.ShardGone(shard)
+	}
 	m.cores.startCores()
 	m.instances.startStandbys()
-	m.workers.host()
+	m.hostWithoutMessages()
 	return m
+}
+
+// hostWithoutMessages has the process run workers, and other entities that need no message.
+func (m *Model) hostWithoutMessages() {
+	m.workers.host()
+	m.hostEntities()
 }
 
 // newPath returns the data path of the type.

@@ -166,6 +166,7 @@ func (n *Node) planLooks() {
 			for _, m := range n.models {
 				m.look()
 				m.workers.lookAtPlan()
+				m.entities.Look()
 				m.cores.wish()
 			}
 		})

@@ -38,13 +38,17 @@ func (s *senders) keepPosting() {
 			return
 		}
 		m.p.Thread.Run(func() {
-			if m.site.on && !m.p.Removed() && !r.Calm && !s.cores.foreign {
+			if m.site.on && !m.p.Removed() && !r.Calm && !s.cores.foreign && s.mayPost() {
 				s.postMessage(r.Rand.Setup.IntN(m.spec.Entities), false)
 			}
 		})
 		s.keepPosting()
 	})
 }
+
+// mayPost reports whether a message is sent. Entities that need none get few: else messages would
+// start what must start without.
+func (s *senders) mayPost() bool { return !s.m.spec.AlwaysOn || s.m.run.Rand.Entity.Chance(5) }
 
 // postMessage has a caller of this process send a message, unless its last call has not returned.
 func (s *senders) postMessage(entity int, probe bool) {

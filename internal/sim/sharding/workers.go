@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/residency"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/entities"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
@@ -24,8 +24,8 @@ type workers struct {
 	// needHome requests the home of a shard that has none.
 	needHome func(protocol.ShardID)
 	// core is nil where no worker may run.
-	core  *residency.Core
-	timer *virtual.Timer
+	core   *residency.Core
+	driver *entities.Driver
 	// at has the worker of each shard, from the order to start it until it has ended.
 	at []*worker
 }
@@ -47,53 +47,26 @@ func (w *workers) host() {
 	}
 	w.at = make([]*worker, m.spec.Shards)
 	w.core = residency.New(residency.Config{Shards: uint32(m.spec.Shards), Daemon: &residency.Daemon{First: m.spec.Workers, Max: m.spec.Shards}})
-	w.core.Attach(&residency.Node{
-		Self: m.p.Node.ID, Token: w.tokenOf, LeaseValid: m.site.member.LeaseValid, Members: w.roleMembers, Office: w.termHeld,
-		Turn: func(now clock.Instant) clock.Instant { return now }, StopWithin: stopTimeout,
-	}, m.p.Now())
-	w.timer = m.p.NewTimer(w.wakeCore)
-	w.wakeCore()
+	turn := func(now clock.Instant) clock.Instant { return now }
+	w.driver = entities.NewDriver(w.core, residencyNode(m, w.cores, w.instances, turn), workersShell{w})
 }
 
-// tokenOf returns the token of a shard in which workers may start.
-func (w *workers) tokenOf(shard protocol.ShardID) protocol.Token {
-	if i := w.instances.shards[shard]; i != nil && !i.stopping {
-		return i.token
-	}
-	return protocol.Token{}
-}
+// workersShell is the entities.Shell of a daemon.
+type workersShell struct{ *workers }
 
-func (w *workers) roleMembers() (m daemon.Members) {
-	v := w.m.site.view
-	if v == nil {
-		return m
-	}
-	m.Epoch = v.Epoch
-	for _, member := range v.WithRole(w.m.run.Config.Roles[w.m.spec.Role]) {
-		m.Nodes = append(m.Nodes, member.ID)
-	}
-	return m
-}
+func (w workersShell) Now() clock.Instant                  { return w.m.p.Now() }
+func (w workersShell) NewTimer(fire func()) *virtual.Timer { return w.m.p.NewTimer(fire) }
+func (w workersShell) Put(do func())                       { w.inbox.putWork(do) }
 
-func (w *workers) termHeld() gossip.Epoch {
-	if w.cores.coord == nil {
-		return 0
-	}
-	return w.cores.coord.Term()
-}
-
-// wakeCore has the core look at what is due.
-func (w *workers) wakeCore() {
-	if w.core != nil {
-		w.inbox.putWork(w.performDue)
-	}
+// PerformRemote performs an action that waits for other nodes.
+func (w workersShell) PerformRemote(a *residency.Action, done func(residency.Outcome)) {
+	w.plans.performRemote(a, done)
 }
 
 // shardStarted has the worker of a new shard start without delay.
 func (w *workers) shardStarted() {
 	if w.core != nil {
-		w.core.Inspect()
-		w.wakeCore()
+		w.driver.ShardStarted()
 	}
 }
 
@@ -111,37 +84,15 @@ func (w *workers) lookAtPlan() {
 	}
 	if s, changed := w.plans.local(); changed {
 		w.core.NotePlan(&s)
-		w.wakeCore()
+		w.driver.Wake()
 	}
 	if r := w.m.run; !r.Calm && r.Rand.Worker.Chance(4) {
 		w.plans.wish(1 + r.Rand.Worker.IntN(w.m.spec.Shards))
 	}
 }
 
-// performDue performs all actions that are due.
-func (w *workers) performDue() {
-	for {
-		a, ok := w.core.Next(w.m.p.Now())
-		if !ok {
-			w.timer.Set(w.core.Deadline())
-			return
-		}
-		if a.Blocks() {
-			w.plans.performRemote(&a, func(o residency.Outcome) {
-				w.inbox.putWork(func() {
-					w.core.Done(&a, &o, w.m.p.Now())
-					w.performDue()
-				})
-			})
-			continue
-		}
-		o := w.performLocal(&a)
-		w.core.Done(&a, &o, w.m.p.Now())
-	}
-}
-
-// performLocal performs an action that does not wait for other nodes.
-func (w *workers) performLocal(a *residency.Action) (o residency.Outcome) {
+// PerformLocal performs an action that does not wait for other nodes.
+func (w workersShell) PerformLocal(a *residency.Action) (o residency.Outcome) {
 	switch a.Kind {
 	case residency.WantHomes:
 		for _, shard := range a.Shards {
@@ -159,7 +110,7 @@ func (w *workers) performLocal(a *residency.Action) (o residency.Outcome) {
 
 // startWorker starts the worker of a shard, unless it exists.
 func (w *workers) startWorker(shard protocol.ShardID) bool {
-	token := w.tokenOf(shard)
+	token := w.instances.openToken(shard)
 	if token == (protocol.Token{}) || w.at[shard] != nil {
 		return false
 	}

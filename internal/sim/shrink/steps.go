@@ -45,6 +45,9 @@ var steps = slices.Concat([]step{
 	{"no daemon", func(c *seed.Config) bool {
 		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Workers, 0) })
 	}},
+	{"no entities that always run", func(c *seed.Config) bool {
+		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.AlwaysOn, false) })
+	}},
 	{"no asks", func(c *seed.Config) bool { return clearTo(&c.AskPercent, 0) }},
 	{"fewer messages", func(c *seed.Config) bool {
 		return c.TellEvery < time.Second && clearTo(&c.TellEvery, min(2*c.TellEvery, time.Second))
