@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,4 +180,31 @@ func panicOf(f func()) (said string) {
 	}()
 	f()
 	return ""
+}
+
+// TestTheContextOfACallThatEndsItsGoroutineHasEnded checks that a Context which was kept from a call that ended
+// its goroutine is of no use afterwards, like that of a call that returned.
+func TestTheContextOfACallThatEndsItsGoroutineHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late *Context
+		r := newRig(t, func(c *Config[*Context, int, int]) {
+			c.New = func(string) Entity[*Context, int, int] {
+				return Func[*Context, int, int](func(ctx *Context, req int) (int, error) {
+					if req == -4 {
+						late = ctx
+						runtime.Goexit()
+					}
+					return req, nil
+				})
+			}
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-4, 1))
+		synctest.Wait()
+		if late.info() != nil || panicOf(late.Passivate) == "" {
+			t.Error("the Context can still be used")
+		}
+		deliver(t, s, "a", ask(1, 2))
+		r.expectReply(t, 2, nil)
+	})
 }

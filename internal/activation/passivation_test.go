@@ -358,3 +358,26 @@ func TestAnEvictedInstanceThatStashesCountsAgain(t *testing.T) {
 		r.expectIDs(t, s, "a")
 	})
 }
+
+// unhurried is an entity that notes whether its OnStop has a deadline.
+type unhurried struct{ *probe }
+
+func (u *unhurried) OnStop(ctx *Context) {
+	_, bounded := ctx.Deadline()
+	u.r.note(fmt.Sprintf("%s:bounded %v", u.id, bounded))
+}
+
+// TestOnlyAStopTimeoutBoundsTheEnd checks that the end of an instance has a deadline if there is a StopTimeout.
+func TestOnlyAStopTimeoutBoundsTheEnd(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var r *rig
+			r = newRig(t, func(c *Config[*Context, int, int]) {
+				c.StopTimeout = timeout
+				c.New = func(id string) Entity[*Context, int, int] { return &unhurried{&probe{id: id, r: r}} }
+			})
+			deliver(t, r.start(t, 0), "a", ask(-3, 1))
+			r.expectLog(t, "a:-3", fmt.Sprintf("a:bounded %v", timeout > 0))
+		})
+	}
+}

@@ -152,10 +152,10 @@ func TestContextsWithinACall(t *testing.T) {
 	if !errors.Is(inner.Err(), context.Canceled) {
 		t.Errorf("error %v after the end of the outer context", inner.Err())
 	}
-	for _, c := range []struct{ leave, stash bool }{{true, false}, {false, true}} {
+	for _, c := range []struct{ leave, stash, unstash bool }{{leave: true}, {stash: true}, {unstash: true}} {
 		to := new(Context)
-		if EndWithin(&Context{leave: c.leave, stash: c.stash}, to); to.leave != c.leave || to.stash != c.stash {
-			t.Errorf("ordered %+v, passed on: leave %v, stash %v", c, to.leave, to.stash)
+		if EndWithin(&Context{leave: c.leave, stash: c.stash, unstash: c.unstash}, to); to.leave != c.leave || to.stash != c.stash || to.unstash != c.unstash {
+			t.Errorf("ordered %+v, passed on: leave %v, stash %v, unstash %v", c, to.leave, to.stash, to.unstash)
 		}
 	}
 	if EndWithin(inner, parent); inner.info() != nil || parent.info() == nil {
@@ -320,6 +320,48 @@ func TestAnInterceptorIsCalledInPlaceOfTheHandler(t *testing.T) {
 		r.expectReply(t, 2, refused)
 		if r.values[1] != 111 || !slices.Equal(ops, []string{OpAsk, OpTell, OpAsk}) {
 			t.Errorf("the answer is %d, want 111; operations %q", r.values[1], ops)
+		}
+	})
+}
+
+// TestTheOutcomeOfATellIsCounted checks that a tell counts as an error of its handler if the handler returns
+// one, and not if it succeeds.
+func TestTheOutcomeOfATellIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		for i, c := range []struct {
+			req  int
+			want uint64
+		}{{1, 0}, {-5, 1}, {2, 1}} {
+			deliver(t, s, "a", Message[int]{Req: c.req})
+			synctest.Wait()
+			if n := r.counters.HandlerErrors.Load(); uint64(n) != c.want {
+				t.Errorf("%d errors after %d tells, want %d", n, i+1, c.want)
+			}
+		}
+	})
+}
+
+// TestAnErrorAfterTheDeadlineIsTheHandlers checks that an ask whose handler ends too late fails as expired only
+// if the handler returned its context's error; any other error reaches the asker.
+func TestAnErrorAfterTheDeadlineIsTheHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := errors.New("no such account")
+		r := scripted(t, func(_ *script, ctx *Context, req int) (int, error) {
+			<-ctx.Done()
+			if req == 1 {
+				return 0, own
+			}
+			return 0, ctx.Err()
+		}, nil, nil)
+		s := r.start(t, 0)
+		for req, want := range map[int]error{1: own, 2: ErrExpired} {
+			m := ask(req, uint64(req))
+			m.Expires = time.Since(r.cfg.Epoch) + time.Second
+			deliver(t, s, "a", m)
+			pass(2 * time.Second)
+			r.expectReply(t, uint64(req), want)
 		}
 	})
 }

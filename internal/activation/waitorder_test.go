@@ -173,3 +173,59 @@ func TestWaitersWaitForTheSuccessor(t *testing.T) {
 		close(r.gate)
 	})
 }
+
+// TestTheLastWaiterGivesUp checks that a message which arrives after the last one in the queue has given up
+// stands behind those that are left.
+func TestTheLastWaiterGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 2
+		r := gated(t, most)
+		s := r.start(t, 0)
+		r.fill(t, s, most)
+		first := r.await(t.Context(), s, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		last := r.await(ctx, s, 2)
+		cancel()
+		if err := <-last; err == nil {
+			t.Fatal("a caller that gave up counts as served")
+		}
+		later := r.await(t.Context(), s, 3)
+		close(r.gate)
+		r.expectLog(t, "a:0", "a:0", "a:0", "a:1", "a:3")
+		for _, done := range []<-chan error{first, later} {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			default:
+				t.Error("a caller still waits")
+			}
+		}
+	})
+}
+
+// TestControlMessagesWaitForTheirRoom checks that control messages which wait enter the mailbox as far as their
+// room goes, in order.
+func TestControlMessagesWaitForTheirRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 2
+		r := gated(t, most)
+		s := r.start(t, 0)
+		deliver(t, s, "a", Message[int]{})
+		synctest.Wait()
+		deliver(t, s, "a", Message[int]{Req: 100}, Message[int]{Req: 101})
+		for req := 102; req < 105; req++ {
+			r.await(t.Context(), s, req)
+		}
+		for waiting := 3; waiting > 0; waiting-- {
+			if n := r.counters.Waiting.Load(); int(n) != waiting {
+				t.Errorf("%d messages wait, want %d", n, waiting)
+			}
+			r.gate <- struct{}{}
+			synctest.Wait()
+		}
+		close(r.gate)
+		r.expectLog(t, "a:0", "a:100", "a:101", "a:102", "a:103", "a:104")
+	})
+}
