@@ -148,6 +148,8 @@ func TestWhenAShardNeedsARead(t *testing.T) {
 	r.pass(Every)
 	r.Done(r.one(Read), &Outcome{}, r.now)
 	r.quiet("a failed read, in the same round")
+	r.Inspect()
+	r.quiet("a failed read, when another shard has started in the same round")
 	r.pass(Every)
 	r.one(Read)
 	r.pass(Every)
@@ -173,6 +175,30 @@ func TestNothingIsReadWithoutALease(t *testing.T) {
 	r.read(3, "a")
 	if !r.wants("a") {
 		t.Error("the read is not repeated")
+	}
+}
+
+// The removal of an entity that lives in another shard now is written if there is room for the update.
+// Otherwise the shard is read again later, which finds the entity once more.
+func TestAMovedEntityIsRemovedWhenThereIsRoom(t *testing.T) {
+	for _, room := range []int{0, 1} {
+		r := newSetRig(t, "a")
+		r.set.waiting = UpdatesMax - room
+		r.set.noteMoved(3, "a", true, r.now)
+		if n := r.Waiting() - (UpdatesMax - room); n != room || r.wants("a") {
+			t.Errorf("room for %d: %d updates wait, the entity is wanted here %v", room, n, r.wants("a"))
+		}
+		r.set.waiting = 0
+		r.pass(RereadAfter)
+		rereads := 0
+		for _, a := range r.all() {
+			if a.Kind == Read {
+				rereads++
+			}
+		}
+		if rereads != 1-room {
+			t.Errorf("room for %d: %d reads later", room, rereads)
+		}
 	}
 }
 
