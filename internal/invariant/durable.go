@@ -64,15 +64,21 @@ func (d *Durable) ReadIn(at time.Duration, begun int, in *gossip.View, has func(
 		if has(w.word) || in != nil && !Precedes(w.in, in) {
 			continue
 		}
-		lost := 0
-		for _, id := range w.voters {
-			if !present(id) {
-				lost++
-			}
-		}
-		if lost <= (len(w.voters)-1)/2 {
-			return broken("S4", at, "a majority read misses %q, acknowledged with %d voters of which %d are lost", w.word, len(w.voters), lost)
+		if Retains(w.voters, present) {
+			return broken("S4", at, "a majority read misses %q, acknowledged with %d voters of which too few are lost", w.word, len(w.voters))
 		}
 	}
 	return nil
+}
+
+// Retains reports whether what these voters have stored at majority must be in later reads at
+// majority, given which of them have stayed members: fewer are lost than a majority covers.
+func Retains(voters []gossip.NodeID, present func(gossip.NodeID) bool) bool {
+	lost := 0
+	for _, id := range voters {
+		if !present(id) {
+			lost++
+		}
+	}
+	return lost <= (len(voters)-1)/2
 }

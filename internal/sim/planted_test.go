@@ -27,8 +27,9 @@ type plantedBug struct {
 	trouble bool
 	// clocks has the clocks of stamps jump in every run.
 	clocks bool
-	// reliable has reliable producers in every run, replicated replicated states, daemons a daemon.
-	reliable, replicated, daemons bool
+	// reliable has reliable producers in every run, replicated replicated states, daemons a daemon,
+	// remembered entities that need no message.
+	reliable, replicated, daemons, remembered bool
 }
 
 // plantedViews are bugs of the view core.
@@ -71,6 +72,9 @@ var plantedCores = []plantedBug{
 	{name: "older copy replaces newer", replicated: true, seen: 32},
 	{name: "running workers are acknowledged as ended", daemons: true},
 	{name: "the plan is read before the announcement", daemons: true},
+	{name: "crashed entities are left", remembered: true},
+	{name: "removed ids are forgotten during a read", remembered: true, seen: 104},
+	{name: "starts return their turns", remembered: true, seen: 136},
 }
 
 // plantedBugs are bugs of the simulator's own parts, which stand for those of shells.
@@ -124,7 +128,7 @@ func playPlanted(t *testing.T, b plantedBug, cfg Config) {
 	t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
 		planted.MustCatch(t, b.name, func() string {
 			cfg.Brief, cfg.aim, cfg.apart, cfg.Seed = true, b.aim, b.apart, b.seen
-			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable, cfg.replicated, cfg.daemons = b.disks, b.trouble, b.clocks, b.reliable, b.replicated, b.daemons
+			cfg.disks, cfg.trouble, cfg.clocks, cfg.reliable, cfg.replicated, cfg.daemons, cfg.remembered = b.disks, b.trouble, b.clocks, b.reliable, b.replicated, b.daemons, b.remembered
 			for n := range plantedSeeds {
 				if r := Run(cfg); r.Failure != nil {
 					planted.Without(func() {

@@ -187,7 +187,7 @@ func TestDaemons(t *testing.T) {
 
 // TestRemembered plays runs with entities that need no message.
 func TestRemembered(t *testing.T) {
-	special(t, Config{remembered: true}, 14_000_000, coverage.EntityRan)
+	special(t, Config{remembered: true}, 14_000_000, coverage.EntityRan, coverage.Recalled, coverage.RememberedRan)
 }
 
 // TestTrouble plays runs in which frames are damaged and handlers block.

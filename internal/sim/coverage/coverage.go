@@ -112,6 +112,10 @@ const (
 	Scaled
 	LineFull
 	EntityRan
+	EntityCrashed
+	Recalled
+	Elsewhere
+	RememberedRan
 	// End is the number of marks.
 	End
 )
@@ -222,6 +226,10 @@ var names = [...]string{
 	Scaled:         "number of workers changed",
 	LineFull:       "no room on the line of a host",
 	EntityRan:      "entity runs that needs no message",
+	EntityCrashed:  "remembered entity crashed",
+	Recalled:       "remembered entity started",
+	Elsewhere:      "remembered entity started in its new shard",
+	RememberedRan:  "all remembered entities run in the end",
 }
 
 // String returns the mark's name.

@@ -7,8 +7,10 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	core "github.com/peerage-go/peerage/internal/core/residency"
+	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/process"
+	"github.com/peerage-go/peerage/internal/sim/replica"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -26,18 +28,22 @@ type Env interface {
 	Token(strategy.ShardID) protocol.Token
 	// NeedHomes requests homes of shards.
 	NeedHomes([]strategy.ShardID)
+	// StartElsewhere sends an entity a message that starts it, until a deadline, and calls done once.
+	StartElsewhere(entity int, deadline clock.Instant, done func(ok bool))
 	// CheckActs checks that an entity of a shard may act now.
 	CheckActs(protocol.ShardToken)
 }
 
-// Table has the instances of one type on one process: of entities that always must run. They
-// begin without messages, end by themselves, and fail to begin.
+// Table has the instances of one type on one process: of entities that always must run, or are
+// remembered. They begin without messages, end by themselves, fail to begin, and crash.
 type Table struct {
 	p    *process.Process
 	spec *seed.Type
 	env  Env
 	// driver is nil where no entity may run.
 	driver *Driver
+	// memory is nil unless entities are remembered.
+	memory *memory
 	// shards have the instances, by shard.
 	shards []map[int]*instance
 	absent []absence
@@ -53,7 +59,7 @@ type instance struct {
 	begun, ended bool
 }
 
-// absence is how long the entity of a shard that always must run has been missing.
+// absence is since when an entity that must run in an allocation is missing.
 type absence struct {
 	token protocol.Token
 	since clock.Instant
@@ -62,6 +68,11 @@ type absence struct {
 // NewTable returns the Table of a type on a process that runs none of its entities yet.
 func NewTable(p *process.Process, spec *seed.Type, env Env) *Table {
 	return &Table{p: p, spec: spec, env: env}
+}
+
+// Remember has the ids of entities that run kept in a store, before Host is called.
+func (t *Table) Remember(store *replica.Driver, facts *invariant.Remembered) {
+	t.memory = newMemory(t, store, facts)
 }
 
 // Host has the process run the entities.
@@ -73,8 +84,24 @@ func (t *Table) Host(n *core.Node) {
 	for i := range t.shards {
 		t.shards[i] = map[int]*instance{}
 	}
-	always := func(i strategy.ShardID) string { return strconv.Itoa(int(i)) }
-	t.driver = NewDriver(core.New(core.Config{Shards: uint32(t.spec.Shards), AlwaysOn: always}), n, tableShell{t})
+	cfg := core.Config{Shards: uint32(t.spec.Shards)}
+	if m := t.memory; m != nil {
+		cfg.ShardOf, n.Turn = m.shardOf, m.pace.Turn
+	} else {
+		cfg.AlwaysOn = func(i strategy.ShardID) string { return strconv.Itoa(int(i)) }
+	}
+	t.driver = NewDriver(core.New(cfg), n, tableShell{t})
+	if t.memory != nil {
+		t.memory.storeFormer()
+	}
+}
+
+// Waiting returns the number of ids that wait for the store.
+func (t *Table) Waiting() int {
+	if t.driver == nil {
+		return 0
+	}
+	return t.driver.core.Waiting()
 }
 
 // ShardStarted has the entities of a new shard start without delay.
@@ -119,14 +146,31 @@ func (t *Table) Handle(st protocol.ShardToken, entity int) {
 	}
 }
 
-// Handled has an entity end by itself after some messages.
+// Handled has an entity end after some messages.
 func (t *Table) Handled(shard protocol.ShardID, entity int) {
 	if t.driver == nil || t.env.Token(shard) == (protocol.Token{}) {
 		return
 	}
-	if in := t.shards[shard][entity]; in != nil && in.begun && t.draws(8) {
-		t.endInstance(in)
+	if in := t.shards[shard][entity]; in != nil && in.begun {
+		t.drawEnd(in, 8)
 	}
+}
+
+// drawEnd has an instance end in so many of a hundred cases, by itself or by a panic, and reports
+// whether it does.
+func (t *Table) drawEnd(in *instance, percent int) bool {
+	if !t.draws(percent) {
+		return false
+	}
+	t.endInstance(in)
+	switch {
+	case t.memory == nil:
+	case t.draws(50):
+		t.memory.noteCrashed(in)
+	default:
+		t.memory.notePassivated(in)
+	}
+	return true
 }
 
 // draws reports whether something happens, in so many of a hundred cases until faults end.
@@ -161,6 +205,9 @@ func (t *Table) planBegin(in *instance) {
 			t.planBegin(in)
 		case t.draws(10):
 			t.endInstance(in)
+			if t.memory != nil {
+				t.memory.noteCrashed(in)
+			}
 		default:
 			t.beginInstance(in)
 		}
@@ -172,12 +219,15 @@ func (t *Table) beginInstance(in *instance) {
 	in.begun = true
 	t.p.Run.Hit(coverage.EntityRan)
 	t.p.Event("entity begins", uint64(in.entity), nil)
+	if t.memory != nil {
+		t.memory.noteBegun(in)
+	}
 	t.env.CheckActs(in.ShardToken)
 	t.planAct(in)
 }
 
 // planAct has an instance do its work, again and again, while the lease holds. After some of it it
-// ends by itself.
+// ends.
 func (t *Table) planAct(in *instance) {
 	t.env.Later(t.p.Run.Rand.Entity.Duration(5*time.Millisecond, 200*time.Millisecond), func() {
 		if in.ended {
@@ -185,8 +235,7 @@ func (t *Table) planAct(in *instance) {
 		}
 		if t.env.MayAct() {
 			t.env.CheckActs(in.ShardToken)
-			if t.env.Token(in.Shard) == in.Token && t.draws(3) {
-				t.endInstance(in)
+			if t.env.Token(in.Shard) == in.Token && t.drawEnd(in, 3) {
 				return
 			}
 		}
@@ -214,6 +263,10 @@ func (t *Table) Look() {
 	now := t.p.Now()
 	steady := now.Sub(t.looked) <= lookEvery && t.env.MayAct() && !t.p.Thread.Slow()
 	t.looked = now
+	if t.memory != nil {
+		t.memory.checkCrashed(steady, now)
+		return
+	}
 	for i := range t.absent {
 		shard := protocol.ShardID(i)
 		a, token := &t.absent[i], t.env.Token(shard)
@@ -241,15 +294,23 @@ func (t tableShell) PerformLocal(a *core.Action) (o core.Outcome) {
 	case core.Start:
 		entity, err := strconv.Atoi(a.ID)
 		o.OK = err == nil && t.ensure(a.Shard, entity)
+	case core.Recall:
+		o.OK = t.memory.recall(a)
 	default:
 		t.unexpected(a)
 	}
 	return o
 }
 
-// PerformRemote fails: no action of an entity that always runs waits for other nodes.
-func (t tableShell) PerformRemote(a *core.Action, _ func(core.Outcome)) { t.unexpected(a) }
+// PerformRemote performs an action that waits for other nodes: that of an entity which is remembered.
+func (t tableShell) PerformRemote(a *core.Action, done func(core.Outcome)) {
+	if t.memory == nil {
+		t.unexpected(a)
+		return
+	}
+	t.memory.performRemote(a, done)
+}
 
-func (t tableShell) unexpected(a *core.Action) {
+func (t *Table) unexpected(a *core.Action) {
 	t.p.Run.Fail("core", "%s: type %s has action %d", t.p.Label, t.spec.Name, a.Kind)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/sim/coverage"
 	"github.com/peerage-go/peerage/internal/sim/process"
 	"github.com/peerage-go/peerage/internal/sim/run"
@@ -62,6 +63,9 @@ var errDisk = errors.New("the disk is full")
 
 // isDurable reports whether a key is kept in files.
 func (d *Disks) isDurable(key string) bool {
+	if strings.HasPrefix(key, placement.RememberedPrefix) {
+		return true
+	}
 	return key == keyWords || strings.HasPrefix(key, keyKept)
 }
 

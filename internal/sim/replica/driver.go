@@ -161,6 +161,24 @@ func (d *Driver) readAt(r replication.Read, answer func(replication.Reply)) repl
 	return r.ID
 }
 
+// JoinDeltas merges deltas of one type; nil is none.
+func JoinDeltas[T interface {
+	comparable
+	crdt.Value
+}](all crdt.Value, d T) crdt.Value {
+	var none T
+	if d == none {
+		return all
+	}
+	if all == nil {
+		return d
+	}
+	if _, err := all.Join(d); err != nil {
+		panic(err)
+	}
+	return all
+}
+
 // Lost returns the newest view before which confirmed values may be gone.
 func (d *Driver) Lost() gossip.Epoch { return d.core.Lost() }
 
@@ -218,11 +236,31 @@ func (d *Driver) judgeRead(c *invariant.Durable, begun int, has func(string) boo
 	}
 }
 
+// Voters returns the view of this node and the members that vote in it. ok is false at a removed node,
+// in a run in which such a node may write: what it writes does not count.
+func (d *Driver) Voters() (held *gossip.View, ids []gossip.NodeID, ok bool) {
+	held, current := d.shared.facts.Current(d.p.ID())
+	if !current && d.p.Run.Parts() || d.shared.view == nil {
+		return nil, nil, false
+	}
+	return held, voters(d.shared.view, d.role), true
+}
+
+// MustHave reports whether this node must have what voters of a view have stored: too few of them were
+// lost since, and the view precedes that of the node.
+func (d *Driver) MustHave(in *gossip.View, ids []gossip.NodeID) bool {
+	id, facts := d.p.ID(), d.shared.facts
+	if !d.p.Run.Parts() {
+		return invariant.Retains(ids, facts.Present)
+	}
+	held, current := facts.Current(id)
+	return current && invariant.Precedes(in, held) && invariant.Retains(ids, func(voter gossip.NodeID) bool { return facts.PresentBeside(voter, id) })
+}
+
 // noteAcked records a write at majority that was acknowledged, unless a removed node has made
 // it in a run that allows that.
 func (d *Driver) noteAcked(c *invariant.Durable, word string) {
-	held, current := d.shared.facts.Current(d.p.ID())
-	if current || !d.p.Run.Parts() {
-		c.Acked(word, held, voters(d.shared.view, d.role))
+	if held, ids, ok := d.Voters(); ok {
+		c.Acked(word, held, ids)
 	}
 }

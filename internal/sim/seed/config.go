@@ -264,6 +264,11 @@ type Type struct {
 	// AlwaysOn: one entity of each shard always must run, that of the shard's number. The only one of
 	// a type with one shard is a singleton.
 	AlwaysOn bool `json:",omitempty"`
+	// Remembered is how many remembered entities a process starts in a second, 0 if they are not
+	// remembered. Moved: the application had other shards before, so that ids of its entities are
+	// remembered in wrong ones.
+	Remembered int  `json:",omitempty"`
+	Moved      bool `json:",omitempty"`
 	// Proxies are the hosts that only send, Absent those that do not run the type, and Late
 	// those of the absent that run it from some moment on. All are bits by host.
 	Proxies, Absent, Late int

@@ -103,15 +103,19 @@ func (s *Config) drawDaemon(r *virtual.Rand, cfg *Options) {
 	s.Types = append(s.Types, t)
 }
 
-// drawEntities draws one more type, with entities that always must run.
+// drawEntities draws two more types: with entities that always must run, and with such that are
+// remembered.
 func (s *Config) drawEntities(r *virtual.Rand, cfg *Options) {
 	if cfg.Former || s.Apart || cfg.Shards > 0 || !cfg.Remembered && (cfg.Narrow || !r.Chance(12)) {
 		return
 	}
 	shards := []int{1, 1, 1, 2, 4}[r.IntN(5)]
-	t := Type{Name: "a", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards, AlwaysOn: true}
-	s.drawHosts(r, &t)
-	s.Types = append(s.Types, t)
+	always := Type{Name: "a", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards, AlwaysOn: true}
+	s.drawHosts(r, &always)
+	shards = r.Between(1, 5)
+	remembered := Type{Name: "r", Role: r.IntN(len(s.Roles)), Shards: shards, Entities: shards * r.Between(2, 4), Remembered: []int{5, 20, 100, 500}[r.IntN(4)], Moved: r.Chance(30) && shards > 1}
+	s.drawHosts(r, &remembered)
+	s.Types = append(s.Types, always, remembered)
 }
 
 // drawHosts draws the hosts that do not run a type, or run it later.

@@ -35,6 +35,8 @@ type call struct {
 	deadline clock.Instant
 	due      virtual.Instant
 	begun    virtual.Instant
+	// then, if set, is called with the outcome.
+	then func(invariant.Outcome)
 	// hosted is set if the type had a home, and the asker a lease, at begun; noRoom if the ask
 	// failed because a queue was full.
 	hosted, noRoom bool
@@ -93,6 +95,9 @@ func (s *calls) endAsk(id uint64, how invariant.Outcome) {
 	home := c.hosted && m.checks.unhosted < c.begun && len(m.checks.untaken) == 0
 	if r.Config.Orderly && !r.Calm && how != invariant.Answered && home && !c.noRoom && !m.checks.notKept[id] && !m.site.member.Leaving() && !s.lostWithMember(c, how) && !s.awaitsCopies(how) {
 		r.Fail("G9", "%s: ask %d of type %s is %v although nothing but planned moves happened", m.p.Label, id, m.spec.Name, how)
+	}
+	if c.then != nil {
+		c.then(how)
 	}
 }
 

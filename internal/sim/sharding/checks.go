@@ -30,6 +30,7 @@ type typeChecks struct {
 	// unhosted is when the type last lost its last home because that one leaves.
 	unhosted virtual.Instant
 	copyChecks
+	remembered *invariant.Remembered
 	// holders are the nodes that became coordinators in a term.
 	holders map[lineageTerm]gossip.NodeID
 	// endings records how the newest instance of each shard ended.
@@ -63,7 +64,7 @@ const (
 
 func newTypeChecks(inv *Invariants) *typeChecks {
 	t := &typeChecks{
-		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), copyChecks: newCopyChecks(), asks: invariant.NewAsks(),
+		run: inv.run, inv: inv, hosting: invariant.NewHosting(inv.members), states: invariant.NewStates(), copyChecks: newCopyChecks(), remembered: invariant.NewRemembered(), asks: invariant.NewAsks(),
 		deliveries: invariant.NewDeliveries(), memories: map[protocol.ShardID]endedMemory{},
 		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[lineageTerm]gossip.NodeID{},
 	}

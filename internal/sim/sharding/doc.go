@@ -9,7 +9,7 @@
 //	instances  shards that run here, their handlers and states
 //	senders    callers that post tells and asks
 //	workers    workers of a daemon, and their plan
-//	entities   entities that always run, with package entities
+//	entities   entities that always run or are remembered, with package entities
 //	calls      asks that wait for their answers
 //	outbox     answers that wait for room on the connections
 //

@@ -10,6 +10,9 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/residency"
+	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/coverage"
+	"github.com/peerage-go/peerage/internal/sim/datapath"
 	"github.com/peerage-go/peerage/internal/sim/seed"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -56,12 +59,45 @@ func isSingleton(t *seed.Type) bool { return t.AlwaysOn && t.Shards == 1 }
 
 // hostEntities has the process run the entities that need no message, if it hosts such a type.
 func (m *Model) hostEntities() {
-	if !m.spec.AlwaysOn || m.cores.foreign || !m.run.Config.Hosts(m.p.Slot, m.spec) {
+	if !m.spec.AlwaysOn && m.spec.Remembered == 0 || m.cores.foreign || !m.run.Config.Hosts(m.p.Slot, m.spec) {
 		return
 	}
 	turn := func(now clock.Instant) clock.Instant { return now }
+	if m.spec.Remembered > 0 {
+		m.entities.Remember(m.cores.records.store, m.checks.remembered)
+	}
 	m.entities.Host(residencyNode(&m.base, &m.cores, &m.instances, turn))
 }
+
+// startElsewhere asks an entity, again and again until a deadline, so that it starts, and calls done
+// once.
+func (s *senders) startElsewhere(entity int, deadline clock.Instant, done func(ok bool)) {
+	m := s.m
+	switch {
+	case m.p.Now() >= deadline:
+		done(false)
+		return
+	case s.path().Busy(entity, 0):
+		m.later(startAgain, func() { s.startElsewhere(entity, deadline, done) })
+		return
+	}
+	s.seqs[entity]++
+	msg := &datapath.Message{
+		Sender: m.p.Node.ID, Entity: entity, Seq: s.seqs[entity], Class: callers[0].class, Bytes: s.drawBytes(), Shard: protocol.ShardID(entity % m.spec.Shards),
+	}
+	s.calls.beginAsk(msg)
+	s.calls.open[msg.Call].then = func(how invariant.Outcome) {
+		if how == invariant.Answered {
+			done(true)
+			return
+		}
+		m.later(startAgain, func() { s.startElsewhere(entity, deadline, done) })
+	}
+	s.path().Post(msg)
+}
+
+// startAgain is the time between two attempts to start an entity elsewhere.
+const startAgain = 50 * time.Millisecond
 
 // entitiesEnv is the entities.Env of a type.
 type entitiesEnv struct {
@@ -69,6 +105,7 @@ type entitiesEnv struct {
 	cores     *cores
 	instances *instances
 	inbox     *inbox
+	senders   *senders
 }
 
 func (e entitiesEnv) Put(do func())                           { e.inbox.putWork(do) }
@@ -79,6 +116,11 @@ func (e entitiesEnv) Token(s strategy.ShardID) protocol.Token { return e.instanc
 // NeedHomes requests homes of shards.
 func (e entitiesEnv) NeedHomes(shards []strategy.ShardID) {
 	e.cores.putRegion(region.NeedHome{Shards: shards})
+}
+
+// StartElsewhere sends an entity asks until one is answered.
+func (e entitiesEnv) StartElsewhere(entity int, deadline clock.Instant, done func(ok bool)) {
+	e.senders.startElsewhere(entity, deadline, done)
 }
 
 // CheckActs checks that an entity may act (S1).
@@ -104,6 +146,48 @@ func (v *Invariants) describeEntities(q map[int]bool) string {
 				return fmt.Sprintf("the singleton %s runs at %s, the most senior host is %s", t.Name, at[0], senior)
 			}
 		}
+	}
+	return ""
+}
+
+// describeRemembered returns what the hosts in q lack until each remembered entity runs, once, and all
+// ids are stored; "" if they lack nothing.
+func (v *Invariants) describeRemembered(q map[int]bool) string {
+	for number := range v.run.Config.Types {
+		t := &v.run.Config.Types[number]
+		if t.Remembered == 0 || !v.canHost(q, t) {
+			continue
+		}
+		if lacks := v.describeIDs(q, number); lacks != "" {
+			return lacks
+		}
+	}
+	return ""
+}
+
+func (v *Invariants) describeIDs(q map[int]bool, number int) string {
+	t := &v.run.Config.Types[number]
+	for _, n := range v.running() {
+		// A disk may go on failing: then its host stores nothing.
+		if waiting := n.models[number].entities.Waiting(); q[n.p.Slot] && waiting > 0 && !v.run.Config.Disks {
+			return fmt.Sprintf("%d ids of type %s wait for the store at %s", waiting, t.Name, n.p.Label)
+		}
+	}
+	must := v.types[number].remembered.MustRun(func(s *invariant.StoredID) bool {
+		for slot, n := range v.nodes {
+			if q[slot] && n != nil && v.run.Config.Hosts(slot, t) {
+				return n.models[number].cores.records.store.MustHave(s.In, s.Voters)
+			}
+		}
+		return false
+	})
+	for _, entity := range must {
+		if at := v.homesOf(q, number, protocol.ShardID(entity%t.Shards), entity); len(at) != 1 {
+			return fmt.Sprintf("entity %d of type %s runs at %v", entity, t.Name, at)
+		}
+	}
+	if len(must) > 0 {
+		v.run.Hit(coverage.RememberedRan)
 	}
 	return ""
 }

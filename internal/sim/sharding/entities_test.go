@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/residency"
 	"github.com/peerage-go/peerage/internal/sim/entities"
@@ -18,12 +19,13 @@ import (
 // openHome is the entities.Env of a process on which shards with the token one run, and nothing fails.
 type openHome struct{ p *process.Process }
 
-func (e openHome) Put(do func())                         { e.p.Later(0, do) }
-func (e openHome) Later(d time.Duration, do func())      { e.p.Later(d, do) }
-func (e openHome) MayAct() bool                          { return true }
-func (e openHome) Token(protocol.ShardID) protocol.Token { return one }
-func (e openHome) NeedHomes([]protocol.ShardID)          {}
-func (e openHome) CheckActs(protocol.ShardToken)         {}
+func (e openHome) Put(do func())                                 { e.p.Later(0, do) }
+func (e openHome) Later(d time.Duration, do func())              { e.p.Later(d, do) }
+func (e openHome) MayAct() bool                                  { return true }
+func (e openHome) Token(protocol.ShardID) protocol.Token         { return one }
+func (e openHome) NeedHomes([]protocol.ShardID)                  {}
+func (e openHome) StartElsewhere(int, clock.Instant, func(bool)) {}
+func (e openHome) CheckActs(protocol.ShardToken)                 {}
 
 var one = protocol.Token{Term: 1, Seq: 1}
 

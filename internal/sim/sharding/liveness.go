@@ -46,6 +46,9 @@ func (v *Invariants) CheckLiveness(q map[int]bool) {
 	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.describeEntities(q) == "" }) {
 		r.Fail("Singleton", "%v after the cluster was whole, %s", servedBound, v.describeEntities(q))
 	}
+	if !r.UntilTrue(servedBound, 100*time.Millisecond, func() bool { return v.describeRemembered(q) == "" }) {
+		r.Fail("Remembered", "%v after the cluster was whole, %s", servedBound, v.describeRemembered(q))
+	}
 	v.countServed(q)
 	took := r.Now().Sub(from)
 	r.Event("", "settled: shards", uint64(took), func() string { return took.String() })

@@ -73,7 +73,7 @@ func startModel(s *site, number int, store *replica.Driver, onFarewellAck func(g
 		m: b, cores: &m.cores, instances: &m.instances, inbox: inbox{m: b}, plans: plans{m: b, records: m.cores.records},
 		needHome: func(shard protocol.ShardID) { m.cores.putRegion(region.NeedHome{Shards: []protocol.ShardID{shard}}) },
 	}
-	m.entities = entities.NewTable(m.p, m.spec, entitiesEnv{b, &m.cores, &m.instances, &inbox{m: b}})
+	m.entities = entities.NewTable(m.p, m.spec, entitiesEnv{b, &m.cores, &m.instances, &inbox{m: b}, &m.senders})
 	m.instances.entities = m.entities
 	m.instances.onStarted = func() {
 		m.workers.shardStarted()

@@ -71,7 +71,7 @@ func (s *records) operations(w coordinator.Write) []operation.Op {
 			var delta crdt.Value
 			for _, rec := range w.Records {
 				at := crdt.Stamp{Time: uint64(rec.Token.Term), Node: self, Seq: rec.Token.Seq}
-				delta = joinDeltas(delta, m.Set(shardKey(rec.Shard), encodeRecord(rec), at))
+				delta = replica.JoinDeltas(delta, m.Set(shardKey(rec.Shard), encodeRecord(rec), at))
 			}
 			return delta
 		}))
@@ -85,11 +85,11 @@ func (s *records) operations(w coordinator.Write) []operation.Op {
 			var delta crdt.Value
 			for _, n := range add {
 				if !set.Contains(nodeKey(n)) {
-					delta = joinDeltas(delta, set.Add(self, nodeKey(n)))
+					delta = replica.JoinDeltas(delta, set.Add(self, nodeKey(n)))
 				}
 			}
 			for _, n := range w.Gone {
-				delta = joinDeltas(delta, set.Remove(nodeKey(n)))
+				delta = replica.JoinDeltas(delta, set.Remove(nodeKey(n)))
 			}
 			return delta
 		}))
@@ -97,24 +97,6 @@ func (s *records) operations(w coordinator.Write) []operation.Op {
 	sets(name+keyRegions, w.Regions)
 	sets(name+keyProxies, w.Proxies)
 	return ops
-}
-
-// joinDeltas merges deltas of one type; nil is none.
-func joinDeltas[T interface {
-	comparable
-	crdt.Value
-}](all crdt.Value, d T) crdt.Value {
-	var none T
-	if d == none {
-		return all
-	}
-	if all == nil {
-		return d
-	}
-	if _, err := all.Join(d); err != nil {
-		panic(err)
-	}
-	return all
 }
 
 // readRecords performs a coordinator's read and answers it.

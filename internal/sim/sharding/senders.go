@@ -48,7 +48,15 @@ func (s *senders) keepPosting() {
 
 // mayPost reports whether a message is sent. Entities that need none get few: else messages would
 // start what must start without.
-func (s *senders) mayPost() bool { return !s.m.spec.AlwaysOn || s.m.run.Rand.Entity.Chance(5) }
+func (s *senders) mayPost() bool {
+	switch t := s.m.spec; {
+	case t.AlwaysOn:
+		return s.m.run.Rand.Entity.Chance(5)
+	case t.Remembered > 0:
+		return s.m.run.Rand.Entity.Chance(25)
+	}
+	return true
+}
 
 // postMessage has a caller of this process send a message, unless its last call has not returned.
 func (s *senders) postMessage(entity int, probe bool) {

@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/core/residency"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/sim/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -100,14 +101,14 @@ func (s *plans) changeOf(offer *operation.Fixed, entries []string, value string)
 	apply := func(v crdt.Value, above []uint64) (delta crdt.Value) {
 		m := v.(*crdt.LWWMap[string, string])
 		if offer != nil {
-			delta = joinDeltas(delta, m.Set(offer.Entry, offer.Value, offer.Stamp))
+			delta = replica.JoinDeltas(delta, m.Set(offer.Entry, offer.Value, offer.Stamp))
 		}
 		for i, entry := range entries {
 			at := crdt.Stamp{Time: above[i] + 1, Node: crdt.NodeID(s.m.p.Node.ID)}
 			if value == "" {
-				delta = joinDeltas(delta, m.Delete(entry, at))
+				delta = replica.JoinDeltas(delta, m.Delete(entry, at))
 			} else {
-				delta = joinDeltas(delta, m.Set(entry, value, at))
+				delta = replica.JoinDeltas(delta, m.Set(entry, value, at))
 			}
 		}
 		return delta

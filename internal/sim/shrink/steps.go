@@ -48,6 +48,9 @@ var steps = slices.Concat([]step{
 	{"no entities that always run", func(c *seed.Config) bool {
 		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.AlwaysOn, false) })
 	}},
+	{"no remembered entities", func(c *seed.Config) bool {
+		return eachType(c, func(t *seed.Type) bool { return clearTo(&t.Remembered, 0) || clearTo(&t.Moved, false) })
+	}},
 	{"no asks", func(c *seed.Config) bool { return clearTo(&c.AskPercent, 0) }},
 	{"fewer messages", func(c *seed.Config) bool {
 		return c.TellEvery < time.Second && clearTo(&c.TellEvery, min(2*c.TellEvery, time.Second))
