@@ -238,7 +238,7 @@ func (c *cores) trace(kind string, shard protocol.ShardID, has bool, node gossip
 		m.checks.checkTermHolder(m, token.Term)
 	}
 	if kind == coordinator.TraceYield {
-		m.site.inv.reported[node] = true
+		m.site.inv.noteReport(m.p.Node.ID, node)
 	}
 	m.site.inv.world.CoreTraced(m.p, kind, node)
 	m.p.Event(kind, uint64(shard)<<32^uint64(node)^token.Seq, func() string {

@@ -35,7 +35,8 @@ type Invariants struct {
 	// nodes are those of the running processes, by host; byID has all that ever were.
 	nodes []*Node
 	byID  map[gossip.NodeID]*Node
-	// reported are the nodes of which a coordinator has said that they do not answer.
+	// reported are the nodes of which a coordinator has said that they do not answer, and the
+	// nodes of these coordinators: the leader removes one of the two.
 	reported map[gossip.NodeID]bool
 	// lastDeath is when a process last ended that had not handed everything over, or a
 	// new generation began.
@@ -147,8 +148,13 @@ func (v *Invariants) hasHome(in *gossip.View, t *seed.Type) bool {
 	return homes >= max(v.run.Config.MinMembers, 1)
 }
 
+// noteReport records that a coordinator has reported that a member does not answer.
+func (v *Invariants) noteReport(coordinator, member gossip.NodeID) {
+	v.reported[coordinator], v.reported[member] = true, true
+}
+
 // removedUnplanned reports whether the newest view has left out a node that was not leaving, or that
-// a coordinator has reported before it had left.
+// had a part in a report of a coordinator before it had left.
 func (v *Invariants) removedUnplanned(id gossip.NodeID) bool {
 	n := v.byID[id]
 	return n != nil && (!n.member.Leaving() || v.reported[id] && !n.hasHandedOver()) && v.world.Newest().Member(id) == nil

@@ -113,22 +113,26 @@ func (w *newest) Newest() *gossip.View { return &w.view }
 
 // TestAsksThatAreLostWithAMember checks when the outcome of an ask may be unknown in an orderly run: if
 // the newest view has left out the asker or the node that has the request, and that node was not leaving
-// (seed 1206304 of TestSeeds).
+// (seed 1206304 of TestSeeds), or a coordinator there had reported a member, and the leader removed the
+// former although it was draining (seed 7024830 of TestOrderly).
 func TestAsksThatAreLostWithAMember(t *testing.T) {
 	const asker, home gossip.NodeID = 1, 2
 	for _, c := range []struct {
 		name    string
 		members []gossip.NodeID
 		leaves  bool
+		reports bool
 		how     invariant.Outcome
 		allowed bool
 	}{
-		{"both are members", []gossip.NodeID{asker, home}, false, invariant.Unknown, false},
-		{"the home was removed", []gossip.NodeID{asker}, false, invariant.Unknown, true},
-		{"the asker was removed", []gossip.NodeID{home}, false, invariant.Unknown, true},
-		{"the home has left", []gossip.NodeID{asker}, true, invariant.Unknown, false},
-		{"the ask was refused", []gossip.NodeID{asker}, false, invariant.Refused, false},
-		{"the ask timed out", []gossip.NodeID{asker}, false, invariant.TimedOut, false},
+		{"both are members", []gossip.NodeID{asker, home}, false, false, invariant.Unknown, false},
+		{"the home was removed", []gossip.NodeID{asker}, false, false, invariant.Unknown, true},
+		{"the asker was removed", []gossip.NodeID{home}, false, false, invariant.Unknown, true},
+		{"the home has left", []gossip.NodeID{asker}, true, false, invariant.Unknown, false},
+		{"the home was removed for its report while it left", []gossip.NodeID{asker}, true, true, invariant.Unknown, true},
+		{"the ask was refused there", []gossip.NodeID{asker}, true, true, invariant.Refused, false},
+		{"the ask was refused", []gossip.NodeID{asker}, false, false, invariant.Refused, false},
+		{"the ask timed out", []gossip.NodeID{asker}, false, false, invariant.TimedOut, false},
 	} {
 		r, w := run.New(&seed.Options{Nodes: 2, Orderly: true}), &newest{}
 		for _, id := range c.members {
@@ -140,6 +144,9 @@ func TestAsksThatAreLostWithAMember(t *testing.T) {
 		}
 		if c.leaves {
 			inv.byID[home].member.StartLeaving()
+		}
+		if c.reports {
+			inv.noteReport(home, asker)
 		}
 		at := &inv.byID[asker].site
 		m := &base{site: at, p: at.p, run: r, spec: &r.Config.Types[0], checks: inv.types[0]}
