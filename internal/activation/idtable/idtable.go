@@ -7,7 +7,7 @@ import (
 )
 
 // Table holds pointers to values, each with an id of its own. A map keeps each id beside its value
-// and never gives memory back; a Table costs some 12 bytes a value, and shrinks with their number.
+// and never gives memory back; a Table costs some 13 bytes a value, and shrinks with their number.
 // The nil Table is empty. A Table is for one goroutine at a time.
 //
 // A Table of one value has the value alone: a node has a Table for each shard, and in a type with
@@ -37,15 +37,19 @@ type index[E any] struct {
 // part is a hash table with linear probing, in which a slot is searched from the one that the hash
 // names to the first that is empty.
 type part[E any] struct {
-	// tags are 0 for an empty slot, else tagBit and bits of the hash of the value.
-	tags  []uint8
+	// tags are 0 for an empty slot, else tagBit and bits of the hash of the value. They name the
+	// value's home, so that values move within a part without a look at their ids.
+	tags  []uint16
 	slots []*E
 	count int
 	bits  uint8
 }
 
 const (
-	tagBit = 0x80
+	tagBit = 1 << tagBits
+	// tagBits is the number of bits of a hash in a tag: more than partSlots needs, so that few
+	// values in a row have equal tags.
+	tagBits = 15
 	// partSlots is the number of slots from which a part splits.
 	partSlots = 1024
 	// leastSlots is that of a part with few values.
@@ -125,7 +129,7 @@ func slotOf[E any, ID string | []byte](t *Table[E], p *part[E], hash uint64, id 
 		return -1
 	}
 	tag := tagOf(hash)
-	for at := p.homeOf(hash); p.tags[at] != 0; at = p.nextSlot(at) {
+	for at := p.homeOf(tag); p.tags[at] != 0; at = p.nextSlot(at) {
 		if p.tags[at] == tag && t.idOf(p.slots[at]) == string(id) {
 			return at
 		}
@@ -146,13 +150,13 @@ func (t *Table[E]) Add(e *E) {
 	p := t.partOf(hash)
 	for p.isFull() {
 		if len(p.slots) < partSlots || p.bits == bitsMost {
-			t.resize(p, p.moreSlots())
+			p.resize(p.moreSlots())
 			break
 		}
 		t.split(p, hash)
 		p = t.partOf(hash)
 	}
-	p.insert(hash, e)
+	p.insert(tagOf(hash), e)
 	t.count++
 }
 
@@ -171,11 +175,11 @@ func (t *Table[E]) Remove(id string) {
 	if at < 0 {
 		return
 	}
-	t.clearSlot(p, at)
+	p.clearSlot(at)
 	p.count--
 	t.count--
 	if t.ranging == 0 {
-		t.shrink(p)
+		p.shrink()
 		t.dropIndex()
 	}
 }
@@ -241,7 +245,7 @@ func (t *Table[E]) endRange() {
 		return
 	}
 	for p := range t.eachPart() {
-		t.shrink(p)
+		p.shrink()
 	}
 	t.dropIndex()
 }
@@ -251,11 +255,12 @@ func (t *Table[E]) hashOf(e *E) uint64 { return maphash.String(t.seed, t.idOf(e)
 // partOf returns the part of a hash. (A shift by 64 bits is 0.)
 func (t *Table[E]) partOf(hash uint64) *part[E] { return t.parts[hash>>(64-t.bits)] }
 
-func tagOf(hash uint64) uint8 { return uint8(hash) | tagBit }
+// tagOf returns the tag of a hash, by bits that partOf does not use.
+func tagOf(hash uint64) uint16 { return uint16(hash) | tagBit }
 
-// homeOf returns the slot of a hash, by bits that neither partOf nor tagOf uses.
-func (p *part[E]) homeOf(hash uint64) int {
-	return int(uint64(uint32(hash>>8)) * uint64(len(p.slots)) >> 32)
+// homeOf returns the first slot in which a value with a tag is searched.
+func (p *part[E]) homeOf(tag uint16) int {
+	return int(uint64(tag&^tagBit) * uint64(len(p.slots)) >> tagBits)
 }
 
 func (p *part[E]) nextSlot(at int) int {
@@ -273,19 +278,19 @@ func (p *part[E]) moreSlots() int {
 	return max(leastSlots, len(p.slots)*5/4+1)
 }
 
-func (p *part[E]) insert(hash uint64, e *E) {
-	at := p.homeOf(hash)
+func (p *part[E]) insert(tag uint16, e *E) {
+	at := p.homeOf(tag)
 	for p.tags[at] != 0 {
 		at = p.nextSlot(at)
 	}
-	p.tags[at], p.slots[at] = tagOf(hash), e
+	p.tags[at], p.slots[at] = tag, e
 	p.count++
 }
 
 // clearSlot empties a slot, and moves the values behind it that are searched across it.
-func (t *Table[E]) clearSlot(p *part[E], hole int) {
+func (p *part[E]) clearSlot(hole int) {
 	for at := p.nextSlot(hole); p.tags[at] != 0; at = p.nextSlot(at) {
-		home := p.homeOf(t.hashOf(p.slots[at]))
+		home := p.homeOf(p.tags[at])
 		// The value may move if its home is not between the hole and its slot.
 		if distance(home, at, len(p.slots)) >= distance(hole, at, len(p.slots)) {
 			p.tags[hole], p.slots[hole] = p.tags[at], p.slots[at]
@@ -304,21 +309,21 @@ func distance(from, to, n int) int {
 }
 
 // shrink gives slots of a part back that is mostly empty.
-func (t *Table[E]) shrink(p *part[E]) {
+func (p *part[E]) shrink() {
 	switch {
 	case p.count == 0:
 		p.tags, p.slots = nil, nil
 	case len(p.slots) > leastSlots && p.count*2 < len(p.slots):
-		t.resize(p, max(leastSlots, p.count*5/4+1))
+		p.resize(max(leastSlots, p.count*5/4+1))
 	}
 }
 
-func (t *Table[E]) resize(p *part[E], slots int) {
-	old := p.slots
-	p.tags, p.slots, p.count = make([]uint8, slots), make([]*E, slots), 0
-	for _, e := range old {
-		if e != nil {
-			p.insert(t.hashOf(e), e)
+func (p *part[E]) resize(slots int) {
+	tags, old := p.tags, p.slots
+	p.tags, p.slots, p.count = make([]uint16, slots), make([]*E, slots), 0
+	for at, tag := range tags {
+		if tag != 0 {
+			p.insert(tag, old[at])
 		}
 	}
 }
@@ -336,7 +341,7 @@ func (t *Table[E]) split(p *part[E], hash uint64) {
 	slots := max(leastSlots, p.count*5/8) // for half the values, four fifths full
 	halves := [2]*part[E]{{bits: p.bits + 1}, {bits: p.bits + 1}}
 	for i := range halves {
-		t.resize(halves[i], slots)
+		halves[i].resize(slots)
 	}
 	for _, e := range p.slots {
 		if e == nil {
@@ -345,9 +350,9 @@ func (t *Table[E]) split(p *part[E], hash uint64) {
 		h := t.hashOf(e)
 		half := halves[h>>(63-p.bits)&1]
 		if half.isFull() {
-			t.resize(half, len(half.slots)*5/4+1)
+			half.resize(half.moreSlots())
 		}
-		half.insert(h, e)
+		half.insert(tagOf(h), e)
 	}
 	first := hash >> (64 - p.bits) << (t.bits - p.bits)
 	each := uint64(1) << (t.bits - p.bits - 1)

@@ -167,7 +167,7 @@ func TestEqualHashesStayBounded(t *testing.T) {
 		table.Add(&named{fmt.Sprint(i)})
 	}
 	p := table.parts[0]
-	table.resize(p, partSlots)
+	p.resize(partSlots)
 	for p.bits = bitsMost; table.Len() < 3*partSlots; {
 		table.Add(&named{fmt.Sprint(table.Len())})
 	}
