@@ -13,7 +13,7 @@ func reliableSeries() []series {
 		}, "type", "source"),
 		gauge("remembered_updates_waiting", "Remembered entities whose start or end is not yet stored.",
 			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Waiting) }), "type"),
-		counter("remembered_updates_dropped_total", "Starts and ends of remembered entities dropped because the queue for the store was full.",
+		counter("remembered_updates_dropped_total", "Updates of remembered entities given up because too many waited for the store: ends, and starts in shards that had left.",
 			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Dropped) }), "type"),
 		counter("remembered_store_errors_total", "Failed reads and writes of the store of remembered entities; each is retried.",
 			perTypeIf(remembers, func(t *sharding.Stats) float64 { return float64(t.Remembered.Failed) }), "type"),

@@ -144,7 +144,8 @@ type Stats struct {
 		// Recalled counts entities that were started because they are remembered: in a shard that
 		// moved here, or again after a panic.
 		Recalled uint64
-		// Dropped counts updates that found no room to wait for the store.
+		// Dropped counts updates that were given up, since too many waited for the store: of
+		// entities that had passivated themselves, and of shards that had left.
 		Dropped uint64
 		// Failed counts failed reads and writes of the store, which are retried.
 		Failed uint64

@@ -36,7 +36,7 @@ type Reconciler struct {
 	// changed wakes the goroutine, and the callers of Scale.
 	changed signal.Signal
 
-	recalled, dropped, failed atomic.Uint64
+	recalled, failed atomic.Uint64
 }
 
 // NewAlwaysOn returns the Reconciler of the entities that id returns for each shard, "" for
@@ -53,7 +53,7 @@ func NewRemembered(shards uint32, shardOf func(id string) (strategy.ShardID, boo
 
 // Stats are the counters and the gauge of remembered entities.
 type Stats struct {
-	// Recalled counts starts, Dropped updates without room, Failed reads and writes.
+	// Recalled counts starts, Dropped updates that were given up, Failed reads and writes.
 	Recalled, Dropped, Failed uint64
 	// Waiting is the number of updates that wait for the store.
 	Waiting int
@@ -63,21 +63,15 @@ type Stats struct {
 func (r *Reconciler) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Stats{Recalled: r.recalled.Load(), Dropped: r.dropped.Load(), Failed: r.failed.Load(), Waiting: r.core.Waiting()}
+	return Stats{Recalled: r.recalled.Load(), Dropped: r.core.Dropped(), Failed: r.failed.Load(), Waiting: r.core.Waiting()}
 }
 
 // Lived notes that an instance began, or passivated itself. It does not block.
 func (r *Reconciler) Lived(shard strategy.ShardID, id string, lives bool) {
-	if !r.noteLife(shard, id, lives) {
-		r.dropped.Add(1)
-	}
-	r.changed.Broadcast()
-}
-
-func (r *Reconciler) noteLife(shard strategy.ShardID, id string, lives bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.core.NoteLife(shard, id, lives)
+	r.core.NoteLife(shard, id, lives)
+	r.changed.Broadcast()
 }
 
 // Crashed notes an entity that a panic left without an instance. It does not block.

@@ -88,8 +88,14 @@ func TestDroppedUpdatesAreCounted(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		r.Lived(3, id, true)
 	}
-	if n := r.Stats().Dropped; n != 3 {
-		t.Errorf("%d of 3 are counted", n)
+	if s := r.Stats(); s.Dropped != 0 || s.Waiting != core.UpdatesMax+3 {
+		t.Errorf("%d of entities that live are dropped, %d wait", s.Dropped, s.Waiting)
+	}
+	for _, id := range []string{"a", "b"} {
+		r.Lived(3, id, false)
+	}
+	if s := r.Stats(); s.Dropped != 2 || s.Waiting != core.UpdatesMax+1 {
+		t.Errorf("%d of 2 are counted, %d wait", s.Dropped, s.Waiting)
 	}
 }
 

@@ -20,8 +20,12 @@ const (
 	// RereadAfter is the time between the first and the second read of a shard: the writes of
 	// its former home are over by then.
 	RereadAfter = 2 * storeTimeout
-	// UpdatesMax bounds the updates of a type that wait for the store.
+	// UpdatesMax bounds the updates of a type that are queued for the store. Those of entities
+	// that live here wait in the set beyond it.
 	UpdatesMax = 100_000
+	// delayedMost times UpdatesMax updates may wait beyond the queue before those of shards that
+	// have left are dropped.
+	delayedMost = 10
 	// batchMax bounds the ids of one write, readsMax the reads in flight, and writesMax the
 	// writes in flight.
 	batchMax, readsMax, writesMax = 1000, 16, 1
@@ -39,6 +43,8 @@ type Config struct {
 	// ShardOf returns the shard of an id; false if it has none. It is nil unless entities are
 	// remembered.
 	ShardOf func(id string) (strategy.ShardID, bool)
+	// UpdatesMax is set by tests; 0 means UpdatesMax.
+	UpdatesMax int
 }
 
 // Daemon has the number of workers of the first plan, and the bound of all plans.

@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -47,7 +48,7 @@ func (c *Core) Attach(n *Node, now clock.Instant) {
 func (c *Core) Detach() {
 	c.node = nil
 	for i := range c.shards {
-		c.shards[i].begin(noToken)
+		c.beginAllocation(strategy.ShardID(i), noToken)
 	}
 	c.plan.endSession()
 }
@@ -126,7 +127,7 @@ func (c *Core) beginRound(now clock.Instant) {
 func (c *Core) inspectShard(i strategy.ShardID, round, joined bool) {
 	s := &c.shards[i]
 	if token := c.node.Token(i); token != s.token {
-		s.begin(token)
+		c.beginAllocation(i, token)
 	}
 	s.stale = s.stale || joined
 	if round {
@@ -142,6 +143,14 @@ func (c *Core) inspectShard(i strategy.ShardID, round, joined bool) {
 	case remembers:
 		c.set.toRead = append(c.set.toRead, i)
 	}
+}
+
+// beginAllocation begins an allocation of a shard, or ends the last one here.
+func (c *Core) beginAllocation(i strategy.ShardID, token protocol.Token) {
+	if token == noToken {
+		c.set.leaveShard(i)
+	}
+	c.shards[i].begin(token)
 }
 
 // nextCheck returns the start of an entity that must run as long as its shard does. It is tried
@@ -180,11 +189,8 @@ func (c *Core) noteMembers() (joined bool) {
 	return slices.ContainsFunc(c.members, func(n gossip.NodeID) bool { return !slices.Contains(before, n) })
 }
 
-// NoteLife notes that an instance began, or passivated itself. It returns false if there was no
-// room for the update of the store.
-func (c *Core) NoteLife(i strategy.ShardID, id string, lives bool) (ok bool) {
-	return c.set.noteLife(i, id, lives)
-}
+// NoteLife notes that an instance began, or passivated itself.
+func (c *Core) NoteLife(i strategy.ShardID, id string, lives bool) { c.set.noteLife(i, id, lives) }
 
 // NoteCrash notes an entity that a panic left without an instance.
 func (c *Core) NoteCrash(i strategy.ShardID, id string) {
@@ -194,7 +200,11 @@ func (c *Core) NoteCrash(i strategy.ShardID, id string) {
 }
 
 // Waiting returns the number of updates that wait for the store.
-func (c *Core) Waiting() int { return c.set.waiting }
+func (c *Core) Waiting() int { return c.set.waiting + c.set.delayed }
+
+// Dropped returns how many updates were given up, since too many waited for the store: those of
+// entities that have passivated themselves, or whose shard has left.
+func (c *Core) Dropped() uint64 { return c.set.dropped }
 
 // NotePlan adopts the state of the daemon in this node's replica.
 func (c *Core) NotePlan(s *daemon.State) {

@@ -27,7 +27,8 @@
 //     like a further shard: neither waits for all of the other.
 //
 // The store may be slow or down. No entity waits for it: updates wait in the set, at most
-// UpdatesMax, where a later update of an id replaces an earlier one. A shard has at most one
+// UpdatesMax, where a later update of an id replaces an earlier one. Beyond that, ids of entities
+// that live here wait to be queued, and so do some of shards that have left. A shard has at most one
 // read and one write in flight. A read that overlaps an update would bring back an id that was
 // removed, so a removed id stays in the set, unwanted, until its removal is acknowledged and
 // no read is in flight. A shard is read once more RereadAfter after the first read, since

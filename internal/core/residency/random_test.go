@@ -10,7 +10,7 @@ const seedsPerSource = 100
 // that run have one number (G11). After the faults each entity that must run does so at its
 // home, and no other entity runs.
 func TestEntitiesRunAtTheirHomes(t *testing.T) {
-	for from, name := range []string{"always on", "by plan", "remembered"} {
+	for from, name := range []string{"always on", "by plan", "remembered", "crowded"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			starts := 0

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/peerage-go/peerage/internal/assert"
@@ -16,35 +17,116 @@ type set struct {
 	toRead, toWrite []strategy.ShardID
 	// reads and writes are the numbers in flight.
 	reads, writes int
-	// waiting is the number of queued ids.
-	waiting int
+	// waiting is the number of queued ids, delayed that of delayed ones. toQueue lists the shards
+	// that had some.
+	waiting, delayed int
+	toQueue          []strategy.ShardID
+	// dropped counts the updates that were given up.
+	dropped uint64
 }
 
-// noteLife queues the update for an instance that began, or passivated itself.
-func (t *set) noteLife(i strategy.ShardID, id string, lives bool) bool {
+// noteLife queues the update for an instance that began, or passivated itself. Without room, the
+// former is delayed, and the latter dropped: entities that live are bounded by themselves, those
+// that have lived are not.
+func (t *set) noteLife(i strategy.ShardID, id string, lives bool) {
 	s := &t.shards[i]
 	m := s.ids[id]
-	if lives && m&wanted != 0 {
-		return true
-	}
-	if !lives {
+	switch {
+	case lives && m&wanted != 0:
+	case lives:
+		t.require(i, id, m|wanted)
+	default:
 		// Forget the id immediately, even if the update finds no room.
-		m &^= wanted
+		m = t.undelay(s, m) &^ wanted
 		s.putMark(id, m)
+		if m&queued == 0 && t.room() == 0 {
+			t.dropped++
+			return
+		}
+		t.queueUpdate(i, id, m)
 	}
-	if m&queued == 0 && t.waiting >= UpdatesMax {
-		return false
+}
+
+// most bounds the queue.
+func (t *set) most() int { return cmp.Or(t.cfg.UpdatesMax, UpdatesMax) }
+
+// room returns the number of updates for which the queue has room.
+func (t *set) room() int { return max(t.most()-t.waiting, 0) }
+
+// require queues an id that must run, or delays it if there is no room.
+func (t *set) require(i strategy.ShardID, id string, m mark) {
+	s := &t.shards[i]
+	if m&(queued|delayed) != 0 || t.room() > 0 {
+		t.queueUpdate(i, id, m)
+		return
 	}
-	if lives {
-		m |= wanted
+	s.ids[id] = m | delayed
+	t.delayed++
+	s.delayed++
+	if !s.listed {
+		s.listed = true
+		t.toQueue = append(t.toQueue, i)
 	}
-	t.queueUpdate(i, id, m)
-	return true
+}
+
+// undelay returns the mark of an id without the delay.
+func (t *set) undelay(s *shard, m mark) mark {
+	if m&delayed != 0 {
+		t.delayed--
+		s.delayed--
+	}
+	return m &^ delayed
+}
+
+// queueDelayed queues the delayed ids, once half of the queue is free.
+func (t *set) queueDelayed() {
+	for len(t.toQueue) > 0 && t.room() > t.waiting {
+		i := t.toQueue[0]
+		t.queueDelayedOf(i)
+		if t.shards[i].delayed > 0 {
+			return // There is no room.
+		}
+		t.toQueue, t.shards[i].listed = t.toQueue[1:], false
+	}
+}
+
+// queueDelayedOf queues as many delayed ids of a shard as have room.
+func (t *set) queueDelayedOf(i strategy.ShardID) {
+	s := &t.shards[i]
+	if s.delayed == 0 {
+		return
+	}
+	ids := make([]string, 0, s.delayed)
+	for id, m := range s.ids { // order-free: sorted below
+		if m&delayed != 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids[:min(len(ids), t.room())] {
+		t.queueUpdate(i, id, s.ids[id])
+	}
+}
+
+// leaveShard keeps the delayed ids of a shard that is not here any longer, unless they are too many:
+// no entity here bounds them.
+func (t *set) leaveShard(i strategy.ShardID) {
+	s := &t.shards[i]
+	if s.delayed == 0 || t.delayed <= delayedMost*t.most() {
+		return
+	}
+	t.dropped += uint64(s.delayed)
+	for id, m := range s.ids { // order-free: each is forgotten by itself
+		if m&delayed != 0 {
+			s.putMark(id, t.undelay(s, m)&^wanted)
+		}
+	}
 }
 
 // queueUpdate makes an id wait for the store.
 func (t *set) queueUpdate(i strategy.ShardID, id string, m mark) {
 	s := &t.shards[i]
+	m = t.undelay(s, m)
 	if m&queued == 0 {
 		t.waiting++
 		s.updates = append(s.updates, id)
@@ -64,6 +146,7 @@ func (t *set) listWrite(i strategy.ShardID) {
 
 // nextWrite returns the next write.
 func (t *set) nextWrite() (a Action, ok bool) {
+	t.queueDelayed()
 	for t.writes < writesMax && len(t.toWrite) > 0 {
 		i := t.toWrite[0]
 		t.toWrite = t.toWrite[1:]
@@ -123,6 +206,9 @@ func (t *set) endWrite(a *Action, ok bool) {
 	for _, ids := range [][]string{a.Add, a.Remove} {
 		for _, id := range ids {
 			m := s.ids[id] &^ sending
+			if ok && m == wanted && s.token == noToken {
+				m = 0 // The next home knows it from the store.
+			}
 			s.putMark(id, m)
 			if !ok && m&queued == 0 {
 				t.queueUpdate(a.Shard, id, m)
@@ -159,8 +245,8 @@ func (t *set) endRead(a *Action, ok bool, ids []string, now clock.Instant) (star
 		s.stale, s.tried.read = true, true
 	default:
 		start = t.addRead(a.Shard, ids)
-		if !s.read {
-			s.read, s.rereadAt = true, now.Add(RereadAfter)
+		if !s.read || len(start) > 0 {
+			s.read, s.rereadAt = true, now.Add(RereadAfter) // A former home may still write.
 		}
 	}
 	for id, m := range s.ids { // order-free: each is forgotten by itself
@@ -195,8 +281,8 @@ func (t *set) addRead(i strategy.ShardID, ids []string) (start []string) {
 	}
 	slices.Sort(start)
 	slices.Sort(lost)
-	for _, id := range lost[:min(len(lost), max(UpdatesMax-t.waiting, 0))] {
-		t.queueUpdate(i, id, wanted)
+	for _, id := range lost {
+		t.require(i, id, wanted)
 	}
 	return start
 }
@@ -209,8 +295,8 @@ func (t *set) noteMoved(i strategy.ShardID, id string, lives bool, now clock.Ins
 	if s.token == noToken {
 		return
 	}
-	m := s.ids[id] &^ wanted
-	if lives && t.waiting < UpdatesMax {
+	m := t.undelay(s, s.ids[id]) &^ wanted
+	if lives && t.room() > 0 {
 		t.queueUpdate(i, id, m)
 		return
 	}

@@ -13,7 +13,8 @@ import (
 // An id that the store has is not written again.
 func TestOnlyChangesAreWritten(t *testing.T) {
 	r := newSetRig(t, "a")
-	if !r.NoteLife(3, "a", true) || r.Waiting() != 0 {
+	r.NoteLife(3, "a", true)
+	if r.Waiting() != 0 {
 		t.Errorf("%d updates wait although the store has the id", r.Waiting())
 	}
 	r.NoteLife(3, "a", false)
@@ -202,7 +203,7 @@ func TestAMovedEntityIsRemovedWhenThereIsRoom(t *testing.T) {
 	}
 }
 
-// Ids that the store has lost are written again, as far as there is room.
+// Ids that the store has lost are written again, however many updates wait.
 func TestLostIDsAreWrittenAgain(t *testing.T) {
 	for _, room := range []int{0, 1, 9} {
 		r := newSetRig(t, "a", "b")
@@ -210,8 +211,8 @@ func TestLostIDsAreWrittenAgain(t *testing.T) {
 		r.shards[3].stale = true
 		r.pass(Every)
 		r.read(3)
-		if n := r.Waiting() - (UpdatesMax - room); n != min(room, 2) {
-			t.Errorf("room for %d: %d written again", room, n)
+		if n := r.set.waiting - (UpdatesMax - room); n != min(room, 2) || r.Waiting() != UpdatesMax-room+2 {
+			t.Errorf("room for %d: %d are queued, %d wait in all", room, n, r.Waiting())
 		}
 	}
 }
@@ -243,11 +244,11 @@ func TestAnEntityThatCrashesBeforeItIsWrittenIsRestarted(t *testing.T) {
 	}
 }
 
-// Updates without room are dropped, but not those of ids that wait already. A crashed entity
+// Removals without room are dropped, but not those of ids that wait already. A crashed entity
 // is started again only if it is remembered: not one that passivated itself, even if that
 // update was dropped.
 func TestARememberedSetIsBounded(t *testing.T) {
-	r := newRig(t, Config{ShardOf: allInShard3})
+	r := newRig(t, Config{ShardOf: allInShard3, UpdatesMax: 10})
 	r.host(2, 1)
 	r.host(1, 1)
 	for range 2 {
@@ -259,22 +260,124 @@ func TestARememberedSetIsBounded(t *testing.T) {
 	}
 	r.NoteLife(2, "b", false)
 	r.one(Write)
-	for _, id := range someIDs(UpdatesMax) {
-		if !r.NoteLife(1, id, true) {
-			t.Fatal("no room")
-		}
+	for _, id := range someIDs(10) {
+		r.NoteLife(1, id, true)
 	}
-	if r.NoteLife(1, "one more", true) || !r.NoteLife(1, "entity-7", false) || r.Waiting() != UpdatesMax {
-		t.Errorf("%d wait", r.Waiting())
+	r.NoteLife(1, "entity-7", false)
+	if r.Waiting() != 10 || r.Dropped() != 0 {
+		t.Errorf("%d wait, %d are dropped", r.Waiting(), r.Dropped())
 	}
-	if r.NoteLife(2, "a", false) {
-		t.Error("there is room")
+	r.NoteLife(2, "a", false)
+	if r.Waiting() != 10 || r.Dropped() != 1 {
+		t.Errorf("%d wait, %d are dropped: there is room", r.Waiting(), r.Dropped())
 	}
 	for _, id := range []string{"a", "b", "entity-7", "entity-8"} {
 		r.NoteCrash(map[bool]strategy.ShardID{true: 2, false: 1}[len(id) == 1], id)
 	}
 	if all := r.crashedNow(); !slices.Equal(all, []string{"entity-8"}) || len(r.crashedNow()) != 0 {
 		t.Errorf("%v must be started again, want entity-8", all)
+	}
+}
+
+// newCrowdedRig returns a rig in which shards 1 and 3 are here and read, with a full queue of ten
+// updates of shard 3, of which a write has taken none.
+func newCrowdedRig(t *testing.T) *rig {
+	r := newRig(t, Config{ShardOf: allInShard3, UpdatesMax: 10})
+	r.host(1, 1)
+	r.host(3, 1)
+	r.read(1)
+	r.read(3)
+	for _, id := range someIDs(10) {
+		r.NoteLife(3, id, true)
+	}
+	return r
+}
+
+// Entities that begin while the queue is full are written later, once, unless they have
+// passivated themselves by then.
+func TestEntitiesBeyondTheQueueAreWrittenLater(t *testing.T) {
+	r := newCrowdedRig(t)
+	for _, id := range []string{"d", "c", "b", "a"} {
+		r.NoteLife(1, id, true)
+	}
+	for i := range 20 {
+		r.NoteLife(3, fmt.Sprint("late-", i), true)
+	}
+	r.NoteLife(1, "b", false)
+	r.NoteCrash(1, "c")
+	if r.Waiting() != 10+3+20 || r.Dropped() != 1 {
+		t.Errorf("%d wait, %d are dropped", r.Waiting(), r.Dropped())
+	}
+	if got := r.crashedNow(); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("%q are started again, want c", got)
+	}
+	written := map[strategy.ShardID][]string{}
+	for _, a := range r.writeAll() {
+		if len(a.Remove) > 0 {
+			t.Errorf("%q are removed", a.Remove)
+		}
+		written[a.Shard] = append(written[a.Shard], a.Add...)
+	}
+	if !slices.Equal(written[1], []string{"a", "c", "d"}) || len(written[3]) != 30 {
+		t.Errorf("writes %q of shard 1, and %d of shard 3", written[1], len(written[3]))
+	}
+	if r.Waiting() != 0 || len(r.set.toQueue) != 0 {
+		t.Errorf("%d wait, %d shards are listed", r.Waiting(), len(r.set.toQueue))
+	}
+}
+
+// The ids of a shard that leaves are written, too, unless too many wait.
+func TestDelayedIDsOfAShardThatLeaves(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		r := newCrowdedRig(t)
+		for i := range 10*delayedMost + more {
+			r.NoteLife(1, fmt.Sprint(i), true)
+		}
+		r.host(1, 0)
+		first := r.one(Write)
+		want := 10 * delayedMost * (1 - more)
+		if wait := r.Waiting(); wait != want || r.Dropped() != uint64(101*more) {
+			t.Errorf("%d more: %d wait, want %d; %d are dropped", more, wait, want, r.Dropped())
+		}
+		r.Done(first, &Outcome{OK: true}, r.now)
+		written := 0
+		for _, a := range r.writeAll() {
+			if a.Shard == 1 {
+				written += len(a.Add)
+			}
+		}
+		if written != want || len(r.shards[1].ids) != 0 {
+			t.Errorf("%d more: %d are written, %d are known", more, written, len(r.shards[1].ids))
+		}
+	}
+}
+
+// The ids of an allocation that is followed by another one here are written: its entities start
+// again.
+func TestDelayedIDsOutliveTheirAllocation(t *testing.T) {
+	r := newCrowdedRig(t)
+	r.NoteLife(1, "a", true)
+	r.host(1, 2)
+	r.read(1)
+	written := false
+	for _, a := range r.writeAll() {
+		written = written || a.Shard == 1 && slices.Equal(a.Add, []string{"a"})
+	}
+	if !written || r.Dropped() != 0 {
+		t.Errorf("written: %v, %d are dropped", written, r.Dropped())
+	}
+}
+
+// Entities that begin and passivate themselves while the store is down leave nothing behind.
+func TestShortLivesBesideAFullQueue(t *testing.T) {
+	r := newCrowdedRig(t)
+	for i := range 100 {
+		id := fmt.Sprint(i)
+		r.NoteLife(1, id, true)
+		r.NoteLife(1, id, false)
+	}
+	if len(r.shards[1].ids) != 0 || len(r.set.toQueue) > 1 || r.Waiting() != 10 || r.Dropped() != 100 {
+		t.Errorf("%d ids, %d shards are listed, %d wait, %d are dropped", len(r.shards[1].ids), len(r.set.toQueue), r.Waiting(), r.Dropped())
 	}
 }
 

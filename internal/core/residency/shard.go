@@ -31,19 +31,25 @@ const (
 	// queued: an update waits for the store. sending: an update is in flight.
 	queued
 	sending
+	// delayed: the entity lives here, and its update found no room. It is queued later.
+	delayed
 )
 
 // shard is one shard of the type.
 //
-// Invariant: an id that is not wanted is queued or sending, unless a read is in flight.
+// Invariants: an id that is not wanted is queued or sending, unless a read is in flight. A delayed
+// id is wanted and not queued.
 type shard struct {
 	// token is zero if the shard is not here.
 	token protocol.Token
 	// tried are the attempts since the round began.
 	tried attempts
 	ids   map[string]mark
-	// updates are the ids that are queued, oldest first.
+	// updates are the ids that are queued, oldest first. delayed is the number of ids with that
+	// mark; listed is set while the shard is in set.toQueue.
 	updates []string
+	delayed int
+	listed  bool
 	// read is set once the ids of this allocation were read. stale is set if they must be read
 	// again, as at rereadAt.
 	read, stale      bool
@@ -64,7 +70,7 @@ func (s *shard) begin(token protocol.Token) {
 	s.token, s.tried, s.read, s.stale, s.rereadAt = token, attempts{}, false, false, clock.Never
 	s.starts.entries = nil
 	for id, m := range s.ids { // order-free: each is forgotten by itself
-		if m&(queued|sending) == 0 && (m&wanted != 0 || !s.reading) {
+		if m&(queued|sending|delayed) == 0 && (m&wanted != 0 || !s.reading) {
 			delete(s.ids, id)
 		}
 	}
