@@ -267,6 +267,20 @@ func TestAProposalOnAnUnknownBaseIsNotStored(t *testing.T) {
 	}
 }
 
+// TestAMemberReportsAnotherClusterWithItsNodes checks that a member reports another cluster that it
+// has met to its leader, and does not report one without a node, which could not be asked.
+func TestAMemberReportsAnotherClusterWithItsNodes(t *testing.T) {
+	for _, nodes := range [][]gossip.Node{nil, {{ID: 51, Addr: "10.9.9.9:1"}}} {
+		c := memberCore(1, 2, "uuu")
+		c.cfg.Foreign = gossip.ForeignMerge
+		var out Effects
+		c.Step(c.now, ForeignSeen{Cluster: 9, Nodes: nodes}, &out)
+		if to := receivers[*Sighted](&out); len(to) != len(nodes) || len(to) > 0 && to[0] != 2 {
+			t.Errorf("with %d nodes: reports to %v", len(nodes), to)
+		}
+	}
+}
+
 // TestANackEndsAnAttemptToLead: of the same ballot, by a higher one.
 func TestANackEndsAnAttemptToLead(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -294,7 +294,10 @@ func TestAViewNeedsAQuorumThatAnswers(t *testing.T) {
 		"a quorum answers":              {func(o *leadership) { o.later(testPing); o.later(testPing, 2, 3) }, true},
 		"the leaving ones do not count": {func(o *leadership) { o.later(testPing); o.later(testPing, 4, 5) }, false},
 		"the dead do not count":         {func(o *leadership) { o.evidence.proofs[2], o.evidence.proofs[3] = &proof{}, &proof{} }, false},
-		"no reason to look":             {func(o *leadership) { o.reviewNeeded, o.batchAt = false, 0 }, false},
+		"a quorum of the next alone": {func(o *leadership) {
+			o.evidence.proofs[3], o.evidence.proofs[4], o.evidence.proofs[5] = &proof{}, &proof{}, &proof{}
+		}, false},
+		"no reason to look": {func(o *leadership) { o.reviewNeeded, o.batchAt = false, 0 }, false},
 	} {
 		o := leadershipOf("uuuuu")
 		o.queueLeave(4)
