@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -301,4 +302,29 @@ func TestAProducerSendsAgainUnderTheNextIncarnation(t *testing.T) {
 			t.Errorf("copies %v, sent to %v", got, p.w.to)
 		}
 	})
+}
+
+// TestAWaitEndsAtTheEarlierLimit checks that a call which waits for room waits until its context's deadline or its
+// own limit, whichever comes first.
+func TestAWaitEndsAtTheEarlierLimit(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct{ end, until, want time.Time }{
+		"neither":          {},
+		"a deadline":       {end: now.Add(time.Hour), want: now.Add(time.Hour)},
+		"a limit":          {until: now.Add(time.Hour), want: now.Add(time.Hour)},
+		"a limit before":   {now.Add(2 * time.Hour), now.Add(time.Hour), now.Add(time.Hour)},
+		"a limit behind":   {now.Add(time.Hour), now.Add(2 * time.Hour), now.Add(time.Hour)},
+		"at the same time": {now.Add(time.Hour), now.Add(time.Hour), now.Add(time.Hour)},
+	} {
+		ctx, cancel := t.Context(), func() {}
+		if !c.end.IsZero() {
+			ctx, cancel = context.WithDeadline(ctx, c.end)
+		}
+		limited, release := WithLimit(ctx, c.until)
+		if got, _ := limited.Deadline(); !got.Equal(c.want) {
+			t.Errorf("%s: ends at %v, want %v", name, got, c.want)
+		}
+		release()
+		cancel()
+	}
 }
