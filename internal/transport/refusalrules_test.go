@@ -88,3 +88,20 @@ func TestSettingsMustBeEqual(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFirstSettingByNameIsReported checks that of several settings that differ both sides report the first by
+// name, each time: an operator compares the logs of two nodes.
+func TestTheFirstSettingByNameIsReported(t *testing.T) {
+	here, there := &identity{settings: map[string]string{}}, &identity{settings: map[string]string{}}
+	for _, name := range []string{"e", "c", "b", "d", "f"} {
+		here.settings[name], there.settings[name] = "1", "2"
+	}
+	here.settings["g"], there.settings["a"] = "1", "1"
+	for range 20 {
+		for _, r := range []*refusal{incompatible(here, there), incompatible(there, here)} {
+			if r == nil || r.setting != "a" {
+				t.Fatalf("reports %+v", r)
+			}
+		}
+	}
+}
