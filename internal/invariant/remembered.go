@@ -17,6 +17,9 @@ import (
 // Two nodes may write one id: the home of its shard, and a former home whose writes were in flight.
 // The writes of a home are certain once it has read those of the other node.
 type Remembered struct {
+	// Disks is set if nodes keep ids on disks: a node that joins may bring back an id that was removed
+	// while its disk was away.
+	Disks    bool
 	entities map[int]*rememberedEntity
 	// facts counts the beginnings and ends of reads and writes, so that they have an order.
 	facts int
@@ -144,7 +147,7 @@ func (k *Remembered) Read(at time.Duration, node gossip.NodeID, shard protocol.S
 	for _, n := range has.Entities {
 		e := k.entity(n)
 		w := e.stored
-		if !e.lives && w != nil && w.acked < begun && survives(w) && !e.isAddedBeside(w.node, w.begun, w.begun) {
+		if !k.Disks && !e.lives && w != nil && w.acked < begun && survives(w) && !e.isAddedBeside(w.node, w.begun, w.begun) {
 			return broken("Remembered", at, "%v reads entity %d, which a majority has removed", node, n)
 		}
 		removed := func(o *RememberedWrite) bool { return !o.adds && (o.acked == 0 || o.acked >= begun) }
@@ -168,7 +171,7 @@ func (e *rememberedEntity) isAddedBeside(node gossip.NodeID, read, since int) bo
 // start so many a second.
 func (k *Remembered) Recalled(at time.Duration, node gossip.NodeID, st protocol.ShardToken, entity int, now clock.Instant, perSecond int) *Violation {
 	e := k.entity(entity)
-	if !e.lives && e.end.node == node && e.end.ShardToken == st && !e.isAddedBeside(node, e.end.read, e.end.at) {
+	if !k.Disks && !e.lives && e.end.node == node && e.end.ShardToken == st && !e.isAddedBeside(node, e.end.read, e.end.at) {
 		return broken("Remembered", at, "%v starts entity %d, which has ended by itself in the same allocation", node, entity)
 	}
 	all := append(k.starts[node], now)

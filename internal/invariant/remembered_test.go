@@ -110,6 +110,17 @@ func TestARemovedIDIsNotRead(t *testing.T) {
 	want(t, r.read(2, 7), "")
 }
 
+// A disk may bring back an id that was removed while it was away.
+func TestADiskBringsBackARemovedID(t *testing.T) {
+	r := newRememberedRun(t)
+	r.Disks = true
+	r.Began(7)
+	r.Ended(1, allocation(1), 7)
+	r.remove(1)
+	want(t, r.read(1, 7), "")
+	want(t, r.Recalled(1, 1, allocation(1), 7, 0, 100), "")
+}
+
 // An allocation does not start an entity again that has ended by itself there. Another may, as may
 // this one if another node has added the id since.
 func TestAnEntityThatHasEndedIsNotRecalled(t *testing.T) {

@@ -68,6 +68,7 @@ func newTypeChecks(inv *Invariants) *typeChecks {
 		deliveries: invariant.NewDeliveries(), memories: map[protocol.ShardID]endedMemory{},
 		written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, endings: map[protocol.ShardID]ending{}, holders: map[lineageTerm]gossip.NodeID{},
 	}
+	t.remembered.Disks = inv.run.Config.Disks
 	if inv.run.Parts() {
 		t.states.ExpectLineages()
 	}
