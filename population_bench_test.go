@@ -46,7 +46,7 @@ type citizens struct {
 }
 
 // startCitizens starts a node of a cluster on the loopback interface; join has the first one, or is nil.
-func startCitizens(b *testing.B, join *citizens, change func(*peerage.Config, *sharding.Type[int, int])) *citizens {
+func startCitizens(b *testing.B, join *citizens, change func(*sharding.Type[int, int])) *citizens {
 	b.Helper()
 	cfg := peerage.LocalConfig()
 	cfg.Listen, cfg.Bootstrap = "127.0.0.1:0", join == nil
@@ -54,7 +54,7 @@ func startCitizens(b *testing.B, join *citizens, change func(*peerage.Config, *s
 		cfg.Join, cfg.BootstrapExpect = []string{join.node.Self().Addr}, 1
 	}
 	ty := sharding.Type[int, int]{Name: "citizen", New: func(string) sharding.Entity[int, int] { return new(citizen) }}
-	change(&cfg, &ty)
+	change(&ty)
 	n, err := peerage.New(cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -111,7 +111,7 @@ func citizenIDs() []string {
 	return ids
 }
 
-func noChange(*peerage.Config, *sharding.Type[int, int]) {}
+func noChange(*sharding.Type[int, int]) {}
 
 // BenchmarkPopulation reports what a million entities with 100 bytes of state cost a node, each of
 // which has handled a message: how fast they begin, their heap, how long asks take beside them, what
@@ -162,9 +162,7 @@ func BenchmarkPopulationRecall(b *testing.B) {
 	ids := citizenIDs()
 	for range b.N {
 		began := time.Now()
-		stays, leaves := startPair(b, ids, func(cfg *peerage.Config, ty *sharding.Type[int, int]) {
-			cfg.RememberedPerSecond, ty.Remember = population, true
-		})
+		stays, leaves := startPair(b, ids, func(ty *sharding.Type[int, int]) { ty.Remember = true })
 		awaitTrue(func() bool {
 			return stays.region.Stats().Remembered.Waiting+leaves.region.Stats().Remembered.Waiting == 0
 		})
@@ -181,7 +179,7 @@ func BenchmarkPopulationRecall(b *testing.B) {
 }
 
 // startPair starts two nodes of which each has half of the shards, and all entities on them.
-func startPair(b *testing.B, ids []string, change func(*peerage.Config, *sharding.Type[int, int])) (first, second *citizens) {
+func startPair(b *testing.B, ids []string, change func(*sharding.Type[int, int])) (first, second *citizens) {
 	first = startCitizens(b, nil, change)
 	second = startCitizens(b, first, change)
 	first.tellAll(b, ids[:population/50], 0)

@@ -1,7 +1,6 @@
 package sharding
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -60,7 +59,7 @@ func (r *Registry) startService(cfg placement.Config, o figures.ShardingObserver
 		env.StateReplicated, env.ShardMoved = o.StateKept, o.ShardMoved
 	}
 	s.drivers = placement.New(cfg, env)
-	s.pace = residency.NewPace(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
+	s.pace = residency.NewPace(max(cfg.RememberedPerSecond, 0))
 	types, err := r.attach(s)
 	if err != nil {
 		s.end()

@@ -26,9 +26,6 @@ type (
 // parts follow.
 const RememberedPrefix = placement.RememberedPrefix
 
-// DefaultRememberedPerSecond is the default of Config.RememberedPerSecond.
-const DefaultRememberedPerSecond = 500
-
 // PanicAction selects what happens to an instance whose handler panicked. In every case the
 // message that was being handled fails with ErrPanicked.
 type PanicAction uint8
@@ -198,8 +195,9 @@ type Type[Req, Resp any] struct {
 	Interceptors []Interceptor
 
 	// Remember makes the home of a shard start all entities that lived there, without a
-	// message: after a move, a crash, and a cold start of the cluster. Starts are spread
-	// evenly over time (Config.RememberedPerSecond).
+	// message: after a move, a crash, and a cold start of the cluster. At most 64 of a type
+	// are being started at any moment: the next one starts when the New and OnStart of one
+	// have returned. Config.RememberedPerSecond can spread the starts over time.
 	//
 	// An entity is remembered from its first message until it ends by Context.Passivate. So
 	// IdleTimeout and Passivation must be zero. A panic ends an instance, whatever

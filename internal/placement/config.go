@@ -33,9 +33,8 @@ type Config struct {
 	// before the first shard of any type is placed; 0 means 1. Type.MinMembers is the bound
 	// of one type. It should be equal on all nodes: the coordinator applies its own.
 	MinMembers int
-	// RememberedPerSecond is the number of remembered entities that this node starts per
-	// second, over all types; 0 means DefaultRememberedPerSecond. A higher rate brings them
-	// back sooner; a lower rate leaves more of the node to live entities.
+	// RememberedPerSecond bounds the remembered entities that this node starts per second,
+	// over all types; 0 means no bound. A lower rate leaves more of the node to live entities.
 	RememberedPerSecond int
 	// LeaseValid reports whether this node may run entities now. It is called before every
 	// dispatch, so it must be as cheap as an atomic load.

@@ -14,7 +14,7 @@ type Pace struct {
 	pace core.Pace
 }
 
-// NewPace returns a Pace of so many turns per second.
+// NewPace returns a Pace of so many turns per second, or of any number if that is 0.
 func NewPace(perSecond int) *Pace {
 	return &Pace{pace: core.NewPace(perSecond)}
 }

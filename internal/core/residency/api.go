@@ -29,6 +29,10 @@ const (
 	// batchMax bounds the ids of one write, readsMax the reads in flight, and writesMax the
 	// writes in flight.
 	batchMax, readsMax, writesMax = 1000, 16, 1
+	// StartsMax bounds the remembered entities of a type that have been started and have not begun.
+	// One that has not begun after StartLate does not count.
+	StartsMax = 64
+	StartLate = 10 * time.Second
 )
 
 // Config selects the sources of a type's entities.
@@ -43,8 +47,8 @@ type Config struct {
 	// ShardOf returns the shard of an id; false if it has none. It is nil unless entities are
 	// remembered.
 	ShardOf func(id string) (strategy.ShardID, bool)
-	// UpdatesMax is set by tests; 0 means UpdatesMax.
-	UpdatesMax int
+	// UpdatesMax and StartsMax are set by tests and the simulator; 0 means the constants of these names.
+	UpdatesMax, StartsMax int
 }
 
 // Daemon has the number of workers of the first plan, and the bound of all plans.

@@ -34,7 +34,7 @@ func New(cfg Config) *Core {
 	}
 	return &Core{
 		env: v, set: set{env: v},
-		starts: starts{env: v, turn: clock.Never, crashed: map[entity]struct{}{}},
+		starts: starts{env: v, turn: clock.Never, crashed: map[entity]struct{}{}, starting: map[entity]clock.Instant{}},
 		plan:   planFollower{env: v, again: clock.Never},
 	}
 }
@@ -91,7 +91,7 @@ func (c *Core) Deadline() clock.Instant {
 func (c *Core) Done(a *Action, o *Outcome, now clock.Instant) {
 	switch a.Kind {
 	case Recall:
-		c.starts.endRecall(o.OK, now)
+		c.starts.endRecall(a, o.OK, now)
 	case RecallElsewhere:
 		c.starts.endMove(a.Shard)
 		c.set.noteMoved(a.Shard, a.ID, o.OK, now)
@@ -114,6 +114,7 @@ func (c *Core) beginRound(now clock.Instant) {
 	if round {
 		c.roundAt = now.Add(Every)
 		c.starts.retryCrashed()
+		c.starts.dropLate(now)
 	}
 	c.inspect, c.plan.follow = false, true
 	joined := c.noteMembers()
@@ -150,6 +151,7 @@ func (c *Core) beginAllocation(i strategy.ShardID, token protocol.Token) {
 	if token == noToken {
 		c.set.leaveShard(i)
 	}
+	c.starts.dropStarting(i)
 	c.shards[i].begin(token)
 }
 
@@ -190,10 +192,14 @@ func (c *Core) noteMembers() (joined bool) {
 }
 
 // NoteLife notes that an instance began, or passivated itself.
-func (c *Core) NoteLife(i strategy.ShardID, id string, lives bool) { c.set.noteLife(i, id, lives) }
+func (c *Core) NoteLife(i strategy.ShardID, id string, lives bool) {
+	c.starts.noteEnd(i, id)
+	c.set.noteLife(i, id, lives)
+}
 
 // NoteCrash notes an entity that a panic left without an instance.
 func (c *Core) NoteCrash(i strategy.ShardID, id string) {
+	c.starts.noteEnd(i, id)
 	if c.shards[i].ids[id]&wanted != 0 {
 		c.starts.crashed[entity{i, id}] = struct{}{}
 	}

@@ -22,8 +22,8 @@
 //
 //   - What has failed or ended is tried again in the next round. A round comes every Every, and
 //     earlier if a shard has started or a plan has changed; only what is new is tried then.
-//   - A remembered entity starts at a turn of the node's Pace. A start that finds the entity
-//     running returns its turn. The shards of a type take turns, and crashed entities do so
+//   - A remembered entity starts at a turn of the node's Pace, while fewer than StartsMax have been
+//     started and have not begun. A start that finds the entity running returns its turn. The shards of a type take turns, and crashed entities do so
 //     like a further shard: neither waits for all of the other.
 //
 // The store may be slow or down. No entity waits for it: updates wait in the set, at most

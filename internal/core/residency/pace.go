@@ -12,8 +12,13 @@ type Pace struct {
 	next  clock.Instant
 }
 
-// NewPace returns a Pace of so many turns per second.
-func NewPace(perSecond int) Pace { return Pace{every: time.Second / time.Duration(perSecond)} }
+// NewPace returns a Pace of so many turns per second, or of any number if that is 0.
+func NewPace(perSecond int) Pace {
+	if perSecond == 0 {
+		return Pace{}
+	}
+	return Pace{every: time.Second / time.Duration(perSecond)}
+}
 
 // Turn reserves the next turn.
 func (p *Pace) Turn(now clock.Instant) clock.Instant {

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -17,6 +18,9 @@ type starts struct {
 	// crashed are the entities to start again, again those that wait for their turns already.
 	crashed map[entity]struct{}
 	again   startQueue
+	// starting are the recalled entities that have not begun, by the times of their starts: so a
+	// node starts as many as it bears.
+	starting map[entity]clock.Instant
 }
 
 // addRead queues the starts of a shard. Entities that belong to another shard by now come
@@ -64,7 +68,7 @@ func (t *starts) listQueue(q *startQueue) {
 
 // nextRecall returns the next start of a remembered entity, if its turn has come.
 func (t *starts) nextRecall(now clock.Instant) (a Action, ok bool) {
-	for len(t.queues) > 0 {
+	for len(t.queues) > 0 && len(t.starting) < cmp.Or(t.cfg.StartsMax, StartsMax) {
 		q := t.queues[0]
 		t.dropUnwanted(q)
 		if len(q.entries) == 0 {
@@ -78,7 +82,7 @@ func (t *starts) nextRecall(now clock.Instant) (a Action, ok bool) {
 			return Action{}, false
 		}
 		t.turn = clock.Never
-		return t.takeStart(q), true
+		return t.takeStart(q, now), true
 	}
 	t.turn = clock.Never
 	return Action{}, false
@@ -104,23 +108,39 @@ func (t *starts) dropUnwanted(q *startQueue) {
 }
 
 // takeStart takes the first entry of the first queue, which goes behind the other queues.
-func (t *starts) takeStart(q *startQueue) Action {
+func (t *starts) takeStart(q *startQueue, now clock.Instant) Action {
 	e := q.entries[0]
 	q.entries = q.entries[1:]
 	t.unlistQueue(q)
 	a := Action{Kind: Recall, Shard: e.shard, Token: e.token, ID: e.id}
 	if e.elsewhere {
 		a.Kind, q.moving = RecallElsewhere, true
+	} else {
+		t.starting[e.entity] = now
 	}
 	t.listQueue(q)
 	return a
 }
 
 // endRecall returns the turn of an entity that was running already.
-func (t *starts) endRecall(started bool, now clock.Instant) {
+func (t *starts) endRecall(a *Action, started bool, now clock.Instant) {
 	if !started {
 		t.turn = now
+		delete(t.starting, entity{a.Shard, a.ID})
 	}
+}
+
+// noteEnd notes that the start of an entity has ended, with an instance or without.
+func (t *starts) noteEnd(i strategy.ShardID, id string) { delete(t.starting, entity{i, id}) }
+
+// dropStarting forgets the starts in a shard, whose allocation has ended.
+func (t *starts) dropStarting(i strategy.ShardID) {
+	maps.DeleteFunc(t.starting, func(e entity, _ clock.Instant) bool { return e.shard == i })
+}
+
+// dropLate forgets the starts that take too long.
+func (t *starts) dropLate(now clock.Instant) {
+	maps.DeleteFunc(t.starting, func(_ entity, at clock.Instant) bool { return now.Sub(at) >= StartLate })
 }
 
 // endMove ends a RecallElsewhere of a shard.

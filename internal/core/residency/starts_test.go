@@ -46,6 +46,71 @@ func TestRunningEntitiesTakeNoTurn(t *testing.T) {
 	}
 }
 
+// TestStartsFollowWhatTheNodeBears: so many entities are being started, and the next one starts when
+// one of them has begun, has failed, runs already, takes too long, or has lost its shard.
+func TestStartsFollowWhatTheNodeBears(t *testing.T) {
+	const more = 10
+	for name, c := range map[string]struct {
+		end  func(*rig, *Action)
+		next int
+	}{
+		"none ends":           {func(*rig, *Action) {}, 0},
+		"one begins":          {func(r *rig, a *Action) { r.NoteLife(3, a.ID, true) }, 1},
+		"one fails":           {func(r *rig, a *Action) { r.NoteCrash(3, a.ID) }, 1},
+		"one runs already":    {func(r *rig, a *Action) { r.Done(a, &Outcome{}, r.now) }, 1},
+		"another one lives":   {func(r *rig, _ *Action) { r.NoteLife(3, "other", true) }, 0},
+		"all are nearly late": {func(r *rig, _ *Action) { r.pass(StartLate - 1) }, 0},
+		"all are late":        {func(r *rig, _ *Action) { r.pass(StartLate) }, more},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{ShardOf: allInShard3})
+			r.pace = NewPace(0)
+			r.host(3, 1)
+			r.read(3, someIDs(StartsMax+more)...)
+			first := r.recalls()
+			if len(first) != StartsMax {
+				t.Fatalf("%d are being started, want %d", len(first), StartsMax)
+			}
+			for i := range first[1:] {
+				r.Done(&first[1+i], &Outcome{OK: true}, r.now)
+			}
+			c.end(r, &first[0])
+			if next := r.recalls(); len(next) != c.next {
+				t.Errorf("then %d start, want %d", len(next), c.next)
+			}
+		})
+	}
+}
+
+// Starts in a shard that has left do not count.
+func TestStartsOfAShardThatLeft(t *testing.T) {
+	r := newRig(t, Config{ShardOf: func(id string) (strategy.ShardID, bool) { return strategy.ShardID(len(id)), true }})
+	r.pace = NewPace(0)
+	r.host(2, 1)
+	var ids []string
+	for i := range StartsMax {
+		ids = append(ids, string([]byte{byte('a' + i/26), byte('a' + i%26)}))
+	}
+	r.read(2, ids...)
+	if n := len(r.recalls()); n != StartsMax {
+		t.Fatalf("%d are being started", n)
+	}
+	r.host(1, 1)
+	r.read(1, "a")
+	if n := len(r.recalls()); n != 0 {
+		t.Fatalf("%d more start", n)
+	}
+	r.host(2, 0)
+	if next := r.recalls(); len(next) != 1 || next[0].ID != "a" {
+		t.Errorf("%+v start", next)
+	}
+}
+
+// recalls returns the starts that are due, and drops all other actions.
+func (r *rig) recalls() []Action {
+	return slices.DeleteFunc(r.all(), func(a Action) bool { return a.Kind != Recall })
+}
+
 // Entities that belong to another shard come last, one after another. Once they live there, they
 // are forgotten here.
 func TestMovedEntitiesAreForgotten(t *testing.T) {

@@ -133,7 +133,7 @@ func (w *world) join() {
 	case byPlan:
 		cfg.Daemon = &Daemon{First: 2, Max: worldShards}
 	case crowded:
-		cfg.UpdatesMax = 2
+		cfg.UpdatesMax, cfg.StartsMax = 2, 1
 		fallthrough
 	default:
 		cfg.ShardOf = func(id string) (strategy.ShardID, bool) { return shardIn(id), true }

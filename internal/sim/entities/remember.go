@@ -68,11 +68,31 @@ func (m *memory) recall(a *core.Action) bool {
 		return false
 	}
 	r := m.p.Run
+	m.shards[a.Shard][entity].recalled = m.p.Now()
+	if n := m.starting(); n > startsMax {
+		r.Fail("Remembered", "%s is starting %d remembered entities, at most %d", m.p.Label, n, startsMax)
+	}
 	r.Hit(coverage.Recalled)
 	m.p.Event("recalls", uint64(entity), nil)
 	st := protocol.ShardToken{Shard: a.Shard, Token: m.env.Token(a.Shard)}
 	r.Judge(m.facts.Recalled(time.Duration(r.Now()), m.p.Node.ID, st, entity, m.p.Now(), m.spec.Remembered))
 	return true
+}
+
+// startsMax is how many remembered entities a process is starting at any moment.
+const startsMax = 2
+
+// starting returns how many are being started. Those that take very long do not count.
+func (m *memory) starting() (n int) {
+	now := m.p.Now()
+	for _, shard := range m.shards {
+		for _, in := range shard { // order-free: they are counted
+			if !in.begun && in.recalled != 0 && now.Sub(in.recalled) < core.StartLate {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // performRemote performs an action that waits for other nodes, and calls done once with its outcome.

@@ -57,6 +57,8 @@ type instance struct {
 	entity int
 	// begun is set once it runs, ended when it has ended.
 	begun, ended bool
+	// recalled is when it was started since it is remembered.
+	recalled clock.Instant
 }
 
 // absence is since when an entity that must run in an allocation is missing.
@@ -86,7 +88,7 @@ func (t *Table) Host(n *core.Node) {
 	}
 	cfg := core.Config{Shards: uint32(t.spec.Shards)}
 	if m := t.memory; m != nil {
-		cfg.ShardOf, n.Turn = m.shardOf, m.pace.Turn
+		cfg.ShardOf, cfg.StartsMax, n.Turn = m.shardOf, startsMax, m.pace.Turn
 	} else {
 		cfg.AlwaysOn = func(i strategy.ShardID) string { return strconv.Itoa(int(i)) }
 	}
