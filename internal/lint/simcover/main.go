@@ -1,7 +1,7 @@
 // The simcover command measures how many statements of each protocol core the simulator reaches,
 // by its runs alone: no test of a core takes part. Run it from the module's root:
 //
-//	go run ./internal/lint/simcover                  # plays 250 seeds of each campaign
+//	go run ./internal/lint/simcover                  # plays 400 seeds of each campaign
 //	go run ./internal/lint/simcover -list            # prints each statement without a reason, too
 //	go run ./internal/lint/simcover -profile FILE    # reads a profile in place of playing
 //
@@ -26,7 +26,7 @@ const campaigns = "^Test(Seeds|Orderly|Aimed|Apart|Disks|Clocks|Trouble|Rings|Ed
 func main() {
 	var o options
 	flag.StringVar(&o.profile, "profile", "", "profile to read, in place of playing the campaigns")
-	flag.IntVar(&o.seeds, "seeds", 250, "number of seeds of each campaign")
+	flag.IntVar(&o.seeds, "seeds", 400, "number of seeds of each campaign")
 	flag.BoolVar(&o.list, "list", false, "print each statement that is not reached and has no reason")
 	flag.Parse()
 	root, err := filepath.Abs(".")
