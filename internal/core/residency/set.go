@@ -227,7 +227,10 @@ func (t *set) nextRead(now clock.Instant) (a Action, ok bool) {
 		if s.reading || s.tried.read || !s.needsRead(now) || t.node.Token(i) != s.token || !t.node.LeaseValid() {
 			continue
 		}
-		s.reading, s.stale, s.rereadAt = true, false, clock.Never
+		s.reading, s.stale = true, false
+		if !now.Before(s.rereadAt) {
+			s.rereadAt = clock.Never
+		}
 		t.reads++
 		return Action{Kind: Read, Shard: i, Token: s.token}, true
 	}

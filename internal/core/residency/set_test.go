@@ -279,6 +279,25 @@ func TestARememberedSetIsBounded(t *testing.T) {
 	}
 }
 
+// A read because a node has joined does not take the place of the second one: the writes of the
+// former home may come after it (TestSeeds, seed 4004888).
+func TestAReadForAJoinKeepsTheSecondOne(t *testing.T) {
+	r := newRig(t, Config{ShardOf: allInShard3})
+	r.host(3, 1)
+	r.read(3, "a")
+	r.drain()
+	second := r.now.Add(RereadAfter)
+	r.members.Nodes = append(r.members.Nodes, 2)
+	r.pass(Every)
+	r.read(3, "a")
+	r.quiet("after the read for the join")
+	r.now = second
+	r.read(3, "a", "b")
+	if got := r.drain(); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the second read starts %q, want b", got)
+	}
+}
+
 // newCrowdedRig returns a rig in which shards 1 and 3 are here and read, with a full queue of ten
 // updates of shard 3, of which a write has taken none.
 func newCrowdedRig(t *testing.T) *rig {
