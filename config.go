@@ -195,8 +195,8 @@ type Config struct {
 	// and counts the nodes that host the type. Default: 1.
 	MinMembers int
 	// RememberedPerSecond bounds the remembered entities (sharding.Type.Remember) that the
-	// node starts per second, over all types. Whatever it is, at most 64 of a type are being
-	// started at any moment. Default: 0, no bound of the rate.
+	// node starts per second, over all types, beside the bound of the starts in progress
+	// (sharding.Type.Remember). Default: 0, no bound of the rate.
 	RememberedPerSecond int
 	// RejoinAfter is the pause before a removed node joins again as a new incarnation. It
 	// doubles with each removal that follows soon, up to 30 times the setting. Default: 200

@@ -197,7 +197,8 @@ type Type[Req, Resp any] struct {
 	// Remember makes the home of a shard start all entities that lived there, without a
 	// message: after a move, a crash, and a cold start of the cluster. At most 64 of a type
 	// are being started at any moment: the next one starts when the New and OnStart of one
-	// have returned. Config.RememberedPerSecond can spread the starts over time.
+	// have returned, or have taken 10 s. Config.RememberedPerSecond can spread the starts
+	// over time.
 	//
 	// An entity is remembered from its first message until it ends by Context.Passivate. So
 	// IdleTimeout and Passivation must be zero. A panic ends an instance, whatever
@@ -209,8 +210,8 @@ type Type[Req, Resp any] struct {
 	// be forgotten. An entity that passivated then, or before a move, may return.
 	//
 	// If ShardOf or Shards has changed, with all nodes down, entities start in their new
-	// shards. Entities of shards that no longer exist, because there are fewer, wait for
-	// their first message.
+	// shards, one after another of each former shard. Entities of shards that no longer exist,
+	// because there are fewer, wait for their first message.
 	Remember bool
 }
 
