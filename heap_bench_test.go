@@ -11,8 +11,21 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// heapNode is a node of BenchmarkHeapPerShard, on the loopback interface.
+// heapNode is a node of BenchmarkHeapPerShard.
 func heapNode(b *testing.B, first string, shards int) (*peerage.Node, *sharding.Region[int, int]) {
+	b.Helper()
+	return benchNode(b, first, sharding.Type[int, int]{
+		Name: "heap", Shards: shards, MinMembers: 3,
+		New: func(string) sharding.Entity[int, int] {
+			return sharding.Func(func(_ *sharding.Context, i int) (int, error) { return i, nil })
+		},
+		ShardOf: func(id string) (s sharding.ShardID) { _, _ = fmt.Sscan(id, &s); return s },
+	})
+}
+
+// benchNode starts a node on the loopback interface that hosts a type. It joins the node at the
+// address first, unless that is "".
+func benchNode(b *testing.B, first string, t sharding.Type[int, int]) (*peerage.Node, *sharding.Region[int, int]) {
 	b.Helper()
 	cfg := peerage.LocalConfig()
 	cfg.Listen, cfg.Bootstrap = "127.0.0.1:0", first == ""
@@ -24,13 +37,7 @@ func heapNode(b *testing.B, first string, shards int) (*peerage.Node, *sharding.
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { n.Close() })
-	r, err := sharding.Register(n.Registry(), sharding.Type[int, int]{
-		Name: "heap", Shards: shards, MinMembers: 3,
-		New: func(string) sharding.Entity[int, int] {
-			return sharding.Func(func(_ *sharding.Context, i int) (int, error) { return i, nil })
-		},
-		ShardOf: func(id string) (s sharding.ShardID) { _, _ = fmt.Sscan(id, &s); return s },
-	})
+	r, err := sharding.Register(n.Registry(), t)
 	if err == nil {
 		err = n.Start(b.Context())
 	}

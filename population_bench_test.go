@@ -45,31 +45,16 @@ type citizens struct {
 	region *sharding.Region[int, int]
 }
 
-// startCitizens starts a node of a cluster on the loopback interface; join has the first one, or is nil.
-func startCitizens(b *testing.B, join *citizens, change func(*sharding.Type[int, int])) *citizens {
+// startCitizens starts a node, of the cluster of first unless that is nil.
+func startCitizens(b *testing.B, first *citizens, change func(*sharding.Type[int, int])) *citizens {
 	b.Helper()
-	cfg := peerage.LocalConfig()
-	cfg.Listen, cfg.Bootstrap = "127.0.0.1:0", join == nil
-	if join != nil {
-		cfg.Join, cfg.BootstrapExpect = []string{join.node.Self().Addr}, 1
-	}
 	ty := sharding.Type[int, int]{Name: "citizen", New: func(string) sharding.Entity[int, int] { return new(citizen) }}
 	change(&ty)
-	n, err := peerage.New(cfg)
-	if err != nil {
-		b.Fatal(err)
+	addr := ""
+	if first != nil {
+		addr = first.node.Self().Addr
 	}
-	b.Cleanup(func() { n.Close() })
-	r, err := sharding.Register(n.Registry(), ty)
-	if err == nil {
-		err = n.Start(b.Context())
-	}
-	if err == nil {
-		err = n.WaitReady(b.Context())
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	n, r := benchNode(b, addr, ty)
 	return &citizens{node: n, region: r}
 }
 

@@ -56,7 +56,7 @@ func (t *set) room() int { return max(t.most()-t.waiting, 0) }
 // require queues an id that must run, or delays it if there is no room.
 func (t *set) require(i strategy.ShardID, id string, m mark) {
 	s := &t.shards[i]
-	if m&(queued|delayed) != 0 || t.room() > 0 {
+	if m&queued != 0 || t.room() > 0 {
 		t.queueUpdate(i, id, m)
 		return
 	}

@@ -17,11 +17,12 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// residencyNode returns what a core of residency reads of a process.
-func residencyNode(m *base, c *cores, x *instances, turn func(clock.Instant) clock.Instant) *residency.Node {
+// residencyNode returns what a core of residency reads of a process, without a bound on its starts.
+func residencyNode(m *base, c *cores, x *instances) *residency.Node {
+	var pace residency.Pace
 	return &residency.Node{
 		Self: m.p.Node.ID, Token: x.openToken, LeaseValid: m.site.member.LeaseValid, Members: m.roleMembers, Office: c.termHeld,
-		Turn: turn, StopWithin: stopTimeout,
+		Turn: pace.Turn, StopWithin: stopTimeout,
 	}
 }
 
@@ -62,11 +63,10 @@ func (m *Model) hostEntities() {
 	if !m.spec.AlwaysOn && m.spec.Remembered == 0 || m.cores.foreign || !m.run.Config.Hosts(m.p.Slot, m.spec) {
 		return
 	}
-	turn := func(now clock.Instant) clock.Instant { return now }
 	if m.spec.Remembered > 0 {
 		m.entities.Remember(m.cores.records.store, m.checks.remembered)
 	}
-	m.entities.Host(residencyNode(&m.base, &m.cores, &m.instances, turn))
+	m.entities.Host(residencyNode(&m.base, &m.cores, &m.instances))
 }
 
 // startElsewhere asks an entity, again and again until a deadline, so that it starts, and calls done

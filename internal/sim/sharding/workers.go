@@ -47,8 +47,7 @@ func (w *workers) host() {
 	}
 	w.at = make([]*worker, m.spec.Shards)
 	w.core = residency.New(residency.Config{Shards: uint32(m.spec.Shards), Daemon: &residency.Daemon{First: m.spec.Workers, Max: m.spec.Shards}})
-	turn := func(now clock.Instant) clock.Instant { return now }
-	w.driver = entities.NewDriver(w.core, residencyNode(m, w.cores, w.instances, turn), workersShell{w})
+	w.driver = entities.NewDriver(w.core, residencyNode(m, w.cores, w.instances), workersShell{w})
 }
 
 // workersShell is the entities.Shell of a daemon.
