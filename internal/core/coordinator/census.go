@@ -188,7 +188,8 @@ func (cn *census) unserve(st claim) {
 	}
 }
 
-// noteReport notes one member's claims. Duplicate and late reports are ignored. A claim of a
+// noteReport notes one member's claims. Duplicate and late reports are ignored, and what names no token
+// or no former home: no member with our code sends that. A claim of a
 // term above ours ends the term: noteReport returns that term, else zero.
 func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (higher gossip.Epoch) {
 	if !slices.Contains(cn.pending, from) || m.Term != cn.term {
@@ -197,7 +198,7 @@ func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (high
 	cn.pending, cn.heard = without(cn.pending, from), append(cn.heard, from)
 	cn.unheard = without(cn.unheard, from)
 	for _, cl := range m.Claims {
-		if int(cl.Shard) >= len(cn.table.shards) {
+		if int(cl.Shard) >= len(cn.table.shards) || cl.Token.IsZero() {
 			continue
 		}
 		if cl.Token.Term > cn.term {
@@ -212,7 +213,7 @@ func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (high
 		if h.Away {
 			at = h.To
 		}
-		if int(h.Shard) < len(cn.table.shards) {
+		if int(h.Shard) < len(cn.table.shards) && !h.Token.IsZero() && h.From != 0 {
 			cn.held = append(cn.held, heldAt{at, h})
 		}
 	}

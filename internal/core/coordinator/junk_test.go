@@ -14,7 +14,7 @@ import (
 // an invariant, whatever peers and shell of another release may send.
 func TestJunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 200 {
+	for range 2000 {
 		c := New(Config{Self: 1, Shards: 4, BeginTimeout: time.Second, StopTimeout: time.Second})
 		now, epoch := clock.Instant(1), gossip.Epoch(10)
 		var log []Event
@@ -85,6 +85,7 @@ func junkMessage(r *rand.Rand, h protocol.Head, c *Core, tok func() protocol.Tok
 		}
 		sts = append(sts, st)
 		report.Claims = append(report.Claims, protocol.Claim{Shard: st.Shard, Token: st.Token, State: protocol.ClaimState(1 + i%2)})
+		report.Held = append(report.Held, protocol.Held{Shard: st.Shard, Token: st.Token, From: gossip.NodeID(r.IntN(5)), To: gossip.NodeID(r.IntN(5)), Term: c.term, Away: r.IntN(2) > 0})
 	}
 	return []protocol.Message{
 		report, report, &protocol.Register{Head: h, Hosts: r.IntN(4) > 0}, &protocol.GetHome{Head: h, Hosts: true, Shards: []protocol.ShardID{protocol.ShardID(r.IntN(6))}},
