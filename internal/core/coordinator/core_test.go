@@ -514,17 +514,18 @@ func TestNewShardsGoToTheNewestVersion(t *testing.T) {
 // The OR-sets of regions and proxies travel with the records.
 func TestRegistrationsAreWrittenAlong(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2, 3).settle(nil, nil)
-	b.receive(3, &protocol.Register{Head: b.head(), Hosts: false})
+	b.view(1, 2, 3, 4)
+	b.receive(4, &protocol.Register{Head: b.head(), Hosts: false})
 	b.ask(2, 1)
 	w := one[Write](b)
-	if !slices.Equal(w.Regions, []gossip.NodeID{1, 2}) || !slices.Equal(w.Proxies, []gossip.NodeID{3}) {
+	if !slices.Equal(w.Regions, []gossip.NodeID{1, 2, 3}) || !slices.Equal(w.Proxies, []gossip.NodeID{4}) {
 		t.Errorf("regions %v, proxies %v", w.Regions, w.Proxies)
 	}
-	b.view(1, 2)
+	b.view(1, 2, 3)
 	b.now = b.now.Add(time.Minute)
 	b.step(Tick{})
 	for _, w := range find[Write](b) {
-		if slices.Equal(w.Gone, []gossip.NodeID{3}) {
+		if slices.Equal(w.Gone, []gossip.NodeID{4}) {
 			return
 		}
 	}

@@ -301,3 +301,16 @@ func TestWhatUnsettlesACoordinator(t *testing.T) {
 		t.Error("settled while a home is written")
 	}
 }
+
+// A process registers as one that only sends, and as a host once it runs the type. A late copy of the
+// first registration, in the same view, leaves it a host.
+func TestALateRegistrationLeavesAHost(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 1, 2, 3).settle(nil, nil)
+	h := b.head()
+	b.receive(3, &protocol.Register{Head: h, Hosts: false})
+	b.receive(3, &protocol.Register{Head: h, Hosts: true})
+	b.receive(3, &protocol.Register{Head: h, Hosts: false})
+	if !b.c.members.peers[3].hosts {
+		t.Error("a late copy of its former registration makes a host a proxy until the view changes")
+	}
+}

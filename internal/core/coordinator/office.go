@@ -211,8 +211,10 @@ func (c *Core) dispatchMessage(from gossip.NodeID, m protocol.Message) {
 // registerMember notes a region or proxy. A new one, or one that has lost its routes,
 // receives the homes of all served shards. It also takes part in the moves that are
 // closing routes, since it may hold routes of an earlier coordinator. It returns
-// false if the member's settings are not ours.
+// false if the member's settings are not ours. A process that runs the type does so to its end, so a late
+// copy of what it sent as one that only sends leaves it a host.
 func (c *Core) registerMember(from gossip.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
+	hosts = hosts || c.members.peerOf(from).hosts
 	agreed, fresh := c.members.noteRegistration(from, hosts, settings)
 	if fresh {
 		c.writes.noteRegistered(from, hosts, !c.members.findable(from))

@@ -142,7 +142,7 @@ func (v *Invariants) describeEntities(q map[int]bool) string {
 			if len(at) != 1 {
 				return fmt.Sprintf("entity %d of type %s runs at %v", shard, t.Name, at)
 			}
-			if senior := v.seniorHost(q, t); isSingleton(t) && at[0] != senior && !v.mayMistakeHosts(t) {
+			if senior := v.seniorHost(q, t); isSingleton(t) && at[0] != senior {
 				return fmt.Sprintf("the singleton %s runs at %s, the most senior host is %s", t.Name, at[0], senior)
 			}
 		}
@@ -217,8 +217,3 @@ func (v *Invariants) seniorHost(q map[int]bool, t *seed.Type) string {
 	}
 	return ""
 }
-
-// mayMistakeHosts reports whether a coordinator may take a host of a type for a process that only
-// sends, until the next view: a copy of what such a host sent before it ran the type may come late.
-// Only datagrams do.
-func (v *Invariants) mayMistakeHosts(t *seed.Type) bool { return v.run.Config.Datagrams && t.Late != 0 }
