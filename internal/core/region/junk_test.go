@@ -14,7 +14,7 @@ import (
 // an invariant, whatever peers and shell of another release may send.
 func TestJunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 200 {
+	for range 2000 {
 		c := New(Config{Self: self, Shards: 4, Hosts: r.IntN(4) > 0}, &Floors{})
 		now, epoch := clock.Instant(1), gossip.Epoch(1)
 		var log []Event
@@ -32,7 +32,7 @@ func TestJunk(t *testing.T) {
 }
 
 func junk(r *rand.Rand, epoch *gossip.Epoch) Event {
-	id := func() gossip.NodeID { return gossip.NodeID(r.IntN(4)) }
+	id := func() gossip.NodeID { return gossip.NodeID(r.IntN(5)) }
 	tok := func() protocol.Token { return protocol.Token{Term: gossip.Epoch(r.IntN(4)), Seq: uint64(r.IntN(5))} }
 	sts := func() (out []protocol.ShardToken) {
 		for range r.IntN(4) {
@@ -46,7 +46,7 @@ func junk(r *rand.Rand, epoch *gossip.Epoch) Event {
 		v := &gossip.View{Epoch: *epoch}
 		for n := range gossip.NodeID(4) {
 			if r.IntN(3) > 0 {
-				v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: n}, Status: gossip.Status(r.IntN(4))})
+				v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: n + 1}, Status: gossip.Status(r.IntN(4))})
 			}
 		}
 		return ViewChanged{View: v}
