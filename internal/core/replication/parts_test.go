@@ -49,6 +49,38 @@ func TestMembersCountOverKeptVoters(t *testing.T) {
 	}
 }
 
+// TestAsManySetsAreKeptAsHaveRoom checks that the sets of former voters stay apart while there is room, and that
+// the two oldest become one beyond that, of which all that are present are needed.
+func TestAsManySetsAreKeptAsHaveRoom(t *testing.T) {
+	_, ms := newParts(Config{}, 3)
+	former := *ms.view
+	former.Epoch--
+	for n := 1; n <= formerMax+2; n++ {
+		ms.keepFormer(&former, []gossip.NodeID{1, 2, gossip.NodeID(100 + n)})
+		if want := min(n, formerMax); len(ms.former) != want || ms.former[0].all != (n > formerMax) || !ms.behind {
+			t.Fatalf("%d sets are kept of %d, of the first all are needed: %v", len(ms.former), n, ms.former[0].all)
+		}
+		if newest := ms.former[len(ms.former)-1]; newest.all || !slices.Contains(newest.members, gossip.NodeID(100+n)) {
+			t.Fatalf("the newest set is %+v", newest)
+		}
+	}
+	if got := ms.former[0].members; !slices.Equal(got, []gossip.NodeID{1, 2}) {
+		t.Errorf("the merged set has %v, want those that are present", got)
+	}
+}
+
+// TestOnlyStampedValuesHaveStampedEntries checks what is known of an entry of each kind of value.
+func TestOnlyStampedValuesHaveStampedEntries(t *testing.T) {
+	set := &crdt.ORSet[string]{}
+	set.Add(1, "e")
+	if s, val, deleted := entryState(set, "e"); s != (crdt.Stamp{}) || val != "" || deleted {
+		t.Errorf("an element of a set: stamp %v, value %q, deleted %v", s, val, deleted)
+	}
+	if s, _, deleted := entryState(registerOf(5), ""); s.Time != 5 || deleted {
+		t.Errorf("a register: stamp %v, deleted %v", s, deleted)
+	}
+}
+
 func TestClocksFollowTheLowerMedian(t *testing.T) {
 	const year2099, present = 4_070_908_800_000, 1_800_000_000_000
 	e, ms := newParts(Config{Wall: func() uint64 { return year2099 }}, 3)

@@ -52,6 +52,8 @@ func TestItemsThatNoReplicaCanHold(t *testing.T) {
 		"the highest deletion":        {Item{Gen: timeMax - 2}, true, nil},
 		"deleted in an open one":      {Item{Gen: 7}, false, nil},
 		"no generation":               {Item{Gen: timeMax}, false, nil},
+		"the newest stamp":            {Item{Kind: crdt.KindLWWRegister}, true, registerOf(timeMax - 1)},
+		"a stamp that is none":        {Item{Kind: crdt.KindLWWRegister}, false, registerOf(timeMax)},
 		"an era without a stamp":      {Item{Era: 1}, false, nil},
 		"a generation far beyond all": {Item{Gen: 1<<64 - 1}, false, nil},
 	} {

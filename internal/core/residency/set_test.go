@@ -179,6 +179,16 @@ func TestNothingIsReadWithoutALease(t *testing.T) {
 	}
 }
 
+// TestAnIdThatTheStoreHasTwiceIsNew checks that a later read starts an id that it returns more than once, once.
+func TestAnIdThatTheStoreHasTwiceIsNew(t *testing.T) {
+	for _, ids := range [][]string{{"b"}, {"b", "b"}, {"a", "b", "a", "b"}} {
+		r := newSetRig(t, "a")
+		if start := r.set.addRead(3, ids); !slices.Equal(start, []string{"b"}) {
+			t.Errorf("a read of %q starts %q, want the new id", ids, start)
+		}
+	}
+}
+
 // The removal of an entity that lives in another shard now is written if there is room for the update.
 // Otherwise the shard is read again later, which finds the entity once more.
 func TestAMovedEntityIsRemovedWhenThereIsRoom(t *testing.T) {
