@@ -121,6 +121,7 @@ func (n *node) start() {
 	if err != nil {
 		n.c.t.Fatal(err)
 	}
+	n.s.LeaseChanged(n.lease.Load())
 	n.c.mu.Lock()
 	n.c.started = append(n.c.started, n)
 	n.c.mu.Unlock()

@@ -283,6 +283,24 @@ func TestPauseHoldsAndAbandonDrops(t *testing.T) {
 	})
 }
 
+// A lease may expire in a pause and be renewed before its end was noticed, and so reported. A type that
+// was registered in between is served all the same.
+func TestATypeRegisteredBeforeALapsedLeaseReturnsIsServed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.add("n1")
+		n.start()
+		c.install(n)
+		n.lease.Store(false)
+		r := n.register(newJournal(), nil)
+		synctest.Wait()
+		n.lease.Store(true)
+		if got, err := r.Ask(within(t, 10*time.Second), "x", say{"x", 1}); err != nil || got.Count != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 // A home that does not run the type, or no longer, says so: the asker gets one typed
 // error, and nothing is kept of the message.
 func TestAHomeWithoutTheTypeSaysSo(t *testing.T) {

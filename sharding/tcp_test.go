@@ -69,6 +69,7 @@ func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 			b.Fatal(err)
 		}
 		ready.Done()
+		s.LeaseChanged(true)
 		s.ViewChanged(v)
 		b.Cleanup(func() {
 			_ = s.Close(context.Background())

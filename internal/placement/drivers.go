@@ -57,6 +57,9 @@ type Drivers struct {
 	closed bool
 	byType map[string]*TypeDriver
 	view   *gossip.View
+	// leased is the lease as reported last. A new driver gets it, and not Config.LeaseValid: while a
+	// lease that has expired is renewed before its end was noticed, no change is reported.
+	leased bool
 	// floors outlive the drivers of a type.
 	floors map[string]*region.Floors
 	// declined are the views up to which this node has declined to coordinate types that
@@ -240,6 +243,9 @@ func (ds *Drivers) reportSilent() {
 
 // LeaseChanged reports that the lease became valid, ended, or changed its generation.
 func (ds *Drivers) LeaseChanged(valid bool) {
+	ds.mu.Lock()
+	ds.leased = valid
+	ds.mu.Unlock()
 	for _, d := range ds.sortedDrivers() {
 		d.inbox.Put(leaseChanged{valid})
 		if valid && d.endpoint != nil {

@@ -50,6 +50,7 @@ func newDrivers(t *testing.T, id gossip.NodeID, roles ...string) (ds *Drivers, l
 		Self: gossip.Node{ID: id, Name: "a", Roles: roles}, Links: l, Clock: clock.Runtime(),
 		LeaseValid: func() bool { return true },
 	}, Env{Log: slog.New(slog.DiscardHandler), Ctx: ctx, Work: &work, SendAnswer: func(gossip.NodeID, []byte) {}})
+	ds.LeaseChanged(true)
 	end = func() {
 		ds.Close()
 		cancel()

@@ -86,7 +86,7 @@ func (ds *Drivers) startDriver(d *TypeDriver) {
 	if ds.view != nil {
 		d.inbox.Put(viewChanged{ds.view})
 	}
-	d.inbox.Put(leaseChanged{ds.cfg.LeaseValid()})
+	d.inbox.Put(leaseChanged{ds.leased})
 	go d.runLoop()
 }
 

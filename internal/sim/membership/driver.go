@@ -327,6 +327,9 @@ func (d *Driver) ReleaseLease() { d.lease.endHold() }
 // way.
 func (d *Driver) LeaseValid() bool { return d.lease.isValid() }
 
+// LeaseReported returns the lease as reported to the layers above last.
+func (d *Driver) LeaseReported() bool { return d.lease.announced }
+
 // LeaseLapsed reports whether the lease has expired, and the layers above were not notified yet.
 func (d *Driver) LeaseLapsed() bool { return d.lease.hasLapsed() }
 

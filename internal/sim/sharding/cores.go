@@ -56,7 +56,7 @@ func (c *cores) startCores() {
 	c.create()
 	c.regTimer = c.m.p.NewTimer(c.onTimer)
 	c.cooTimer = c.m.p.NewTimer(c.onTimer)
-	c.put(func() { c.setLease(c.m.site.member.LeaseValid()) })
+	c.put(func() { c.setLease(c.m.site.member.LeaseReported()) })
 	c.armTimers()
 	c.registerLate()
 }

@@ -38,7 +38,7 @@ func (c *cores) registerLate() {
 				c.stepRegion(region.ViewChanged{View: v})
 				c.stepCoordinator(coordinator.ViewChanged{View: v})
 			}
-			c.setLease(m.site.member.LeaseValid())
+			c.setLease(m.site.member.LeaseReported())
 		})
 	})
 }
