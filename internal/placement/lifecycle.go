@@ -74,7 +74,7 @@ func (ds *Drivers) newDriver(t Type, c *Counters, foreign bool) *TypeDriver {
 	if !foreign && ds.cfg.Self.HasRole(t.Role) && ds.cfg.Store != nil {
 		d.coordinator = coordinator.New(coordinator.Config{
 			Self: ds.cfg.Self.ID, Type: t.Name, Role: t.Role, Shards: int(t.Shards), ShardOf: t.ShardOf, Keeps: t.Keeps, Messages: t.Messages,
-			Strategy: newRecoverStrategy(t.Strategy, t.Name, ds.env.Log), MinMembers: t.MinMembers, MinMembersAll: ds.cfg.MinMembers, DeclinedIn: ds.declined[t.Name], Reluctant: t.Proxy,
+			Strategy: newRecoverStrategy(t.Strategy, d.view.Load, t.Name, ds.env.Log), MinMembers: t.MinMembers, MinMembersAll: ds.cfg.MinMembers, DeclinedIn: ds.declined[t.Name], Reluctant: t.Proxy,
 			Collects: t.States != nil, StopTimeout: t.StopTimeout, Rebalance: t.Rebalance, RemoveAfter: ds.cfg.RemoveAfter,
 		})
 	}

@@ -9,11 +9,13 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// recoverStrategy contains the panics of a strategy: the coordinator then decides without it.
+// recoverStrategy adds the zone of the node that asked for a shard, which the coordinator does
+// not have, and contains the panics of a strategy: the coordinator then decides without it.
 // A panic that ended the process would also end that of the next coordinator, and so all nodes
 // of the role, one after the other.
 type recoverStrategy struct {
 	strategy strategy.Strategy
+	view     func() *gossip.View
 	typ      string
 	log      *slog.Logger
 	lines    loglimit.Folder
@@ -21,11 +23,11 @@ type recoverStrategy struct {
 
 // newRecoverStrategy returns s with its panics contained, and nil, which means the default,
 // for nil.
-func newRecoverStrategy(s strategy.Strategy, typ string, log *slog.Logger) strategy.Strategy {
+func newRecoverStrategy(s strategy.Strategy, view func() *gossip.View, typ string, log *slog.Logger) strategy.Strategy {
 	if s == nil {
 		return nil
 	}
-	return &recoverStrategy{strategy: s, typ: typ, log: log}
+	return &recoverStrategy{strategy: s, view: view, typ: typ, log: log}
 }
 
 // Allocate returns zero after a panic: the most suitable region is taken.
@@ -36,6 +38,11 @@ func (r *recoverStrategy) Allocate(s *strategy.State, shard strategy.ShardID, re
 			r.logPanic(v)
 		}
 	}()
+	if m := r.view().Member(requester); m != nil && m.Zone != "" {
+		asked := *s
+		asked.RequesterZone = m.Zone
+		s = &asked
+	}
 	return r.strategy.Allocate(s, shard, requester)
 }
 

@@ -24,6 +24,9 @@ import (
 // leave do not count as places: otherwise a place that gets no shards would make the other
 // regions move shards for as long as it exists.
 //
+// With SpreadZones or RequesterZoneFactor, it places and moves shards as Weighted does, with
+// all capacities alike.
+//
 // The zero LeastShards has the defaults. It is immutable.
 type LeastShards struct {
 	// AbsoluteLimit is the maximum number of shards that one round moves. A higher limit
@@ -32,11 +35,27 @@ type LeastShards struct {
 	// RelativeLimit is the maximum fraction of all shards that one round moves. With 256
 	// shards, 0.1 allows 25: three rounds when a fifth node joins. Default: 0.1.
 	RelativeLimit float64
+	// SpreadZones gives each zone (peerage.Config.Zone) the same number of shards, and divides
+	// them among the nodes of the zone. So the loss of one of three zones stops a third of the
+	// shards, however many nodes it has. A node gets at most twice the part that it would have
+	// without zones: a zone with less than half the mean capacity of a zone gets less. Nodes without
+	// a zone get the part that they would have without zones. Default: false, each node gets
+	// the same.
+	SpreadZones bool
+	// RequesterZoneFactor is how many times its part of all the type's shards a zone may have so that
+	// shards live in the zone of the node that asked for them first: 1.25 lets a zone have a
+	// quarter more, as long as each other zone can still have its part divided by this factor.
+	// A shard that moves goes to the zone with the least load. Values up to 1 turn it off.
+	// Default: 0, the zone that asks does not matter.
+	RequesterZoneFactor float64
 }
 
 // Allocate returns the most suitable region. For a shard that moved lately, it prefers
 // regions that have joined since and have room.
-func (l LeastShards) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.NodeID {
+func (l LeastShards) Allocate(s *State, shard ShardID, requester gossip.NodeID) gossip.NodeID {
+	if l.looksAtZones() {
+		return l.allocateByZone(s, shard, requester, alike)
+	}
 	return MostSuitable(s.fresh(shard, alike))
 }
 
@@ -45,6 +64,9 @@ func (l LeastShards) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.N
 func (l LeastShards) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
+	}
+	if l.looksAtZones() {
+		return l.rebalanceZones(s, alike)
 	}
 	regions := slices.DeleteFunc(slices.Clone(s.Regions), func(r Region) bool { return r.Leaving })
 	slices.SortStableFunc(regions, func(a, b Region) int { return Suitability(&a, &b) })

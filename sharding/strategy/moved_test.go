@@ -18,7 +18,7 @@ func joined(s *State, epochs ...gossip.Epoch) *State {
 
 // A shard that moved goes where nobody restarts again, though another has fewer.
 func TestAShardThatMovedGoesToWhoJoinedSince(t *testing.T) {
-	for _, st := range []Strategy{LeastShards{}, Weighted{}} {
+	for _, st := range []Strategy{LeastShards{}, Weighted{}, LeastShards{SpreadZones: true}, Weighted{SpreadZones: true}} {
 		s := joined(sized(4, 3, 4), 1, 1, 5)
 		s.Moved = map[ShardID]Moved{0: {Times: 1, Since: 4}, 1: {Times: 1, Since: 5}}
 		for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestRebalanceTakesWhatMovedLeast(t *testing.T) {
 		{"all moved twice, and one region has over twice its part", []int{9, 1, 1, 1}, nil,
 			map[ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 1}, 3: {2, 1}, 4: {2, 1}, 5: {2, 1}, 6: {2, 1}, 7: {2, 1}, 8: {2, 1}}, []ShardID{1}},
 	} {
-		for _, st := range []Strategy{LeastShards{}, Weighted{}} {
+		for _, st := range []Strategy{LeastShards{}, Weighted{}, LeastShards{SpreadZones: true}, Weighted{SpreadZones: true}} {
 			s := joined(sized(c.sizes...), c.joined...)
 			s.Moved = c.moved
 			if got := st.Rebalance(s); !slices.Equal(got, c.want) {

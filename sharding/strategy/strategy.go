@@ -46,6 +46,9 @@ type State struct {
 	// Wanted holds the names of the nodes where the application wants shards, for shards
 	// that it has placed. Only External reads it.
 	Wanted map[ShardID]string
+	// RequesterZone is the Config.Zone of the requester of Allocate, which need not host shards; ""
+	// if it is not set, and in Rebalance.
+	RequesterZone string
 }
 
 // Region is one hosting region.

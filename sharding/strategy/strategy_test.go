@@ -130,7 +130,7 @@ func TestLeastShardsConverges(t *testing.T) {
 
 // Scenario A9.
 func TestNothingMovesAtABadTime(t *testing.T) {
-	for _, st := range []Strategy{LeastShards{}, Weighted{}, &ConsistentHashing{}} {
+	for _, st := range []Strategy{LeastShards{}, LeastShards{SpreadZones: true}, Weighted{}, Weighted{SpreadZones: true}, &ConsistentHashing{}} {
 		s := sized(9, 0, 0)
 		s.Unsettled = "a member is joining"
 		if m := st.Rebalance(s); m != nil {

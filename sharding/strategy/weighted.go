@@ -24,12 +24,19 @@ type Weighted struct {
 	AbsoluteLimit int
 	// RelativeLimit is the maximum fraction of all shards that one round moves. Default: 0.1.
 	RelativeLimit float64
+	// SpreadZones is that of LeastShards, with the capacities of nodes in place of their number.
+	SpreadZones bool
+	// RequesterZoneFactor is that of LeastShards.
+	RequesterZoneFactor float64
 }
 
 // Allocate returns the region whose load, relative to its capacity, is least with one shard
 // more. For a shard that moved lately, it prefers regions that have joined since and have
 // room.
-func (w Weighted) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.NodeID {
+func (w Weighted) Allocate(s *State, shard ShardID, requester gossip.NodeID) gossip.NodeID {
+	if l := LeastShards(w); l.looksAtZones() {
+		return l.allocateByZone(s, shard, requester, carries)
+	}
 	if r := lightest(s.fresh(shard, carries)); r != nil {
 		return r.Node
 	}
@@ -41,6 +48,9 @@ func (w Weighted) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.Node
 func (w Weighted) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
+	}
+	if l := LeastShards(w); l.looksAtZones() {
+		return l.rebalanceZones(s, carries)
 	}
 	regions := slices.DeleteFunc(slices.Clone(s.Regions), func(r Region) bool { return r.Leaving })
 	out := w.round(State{Regions: slices.Clone(regions)}, s.restless(regions, false))

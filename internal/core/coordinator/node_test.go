@@ -75,7 +75,7 @@ func newNode(w *world, id gossip.NodeID, host bool) *node {
 }
 
 func (n *node) member(s gossip.Status) gossip.Member {
-	return gossip.Member{Node: gossip.Node{ID: n.id, Name: n.name, Roles: n.roles, AppVersion: n.version}, Joined: n.joined, Status: s}
+	return gossip.Member{Node: gossip.Node{ID: n.id, Name: n.name, Zone: n.w.plan.zones[n.name], Roles: n.roles, AppVersion: n.version}, Joined: n.joined, Status: s}
 }
 
 // learn brings a committed view, and with it a lease.

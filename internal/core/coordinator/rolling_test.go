@@ -89,6 +89,7 @@ func (r *roll) restart(s *script, id gossip.NodeID) {
 func (r *roll) play(t *testing.T) (moves, spread int) {
 	p := directed(5)
 	p.shards, p.strategy = r.shards, r.strategy
+	p.zones = map[string]string{"n1": "a", "n2": "a", "n3": "b", "n4": "b", "n5": "c"}
 	if !r.kill {
 		p.traffic = time.Millisecond
 	}
@@ -141,6 +142,10 @@ func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
 	}
 	for _, st := range []func() strategy.Strategy{
 		func() strategy.Strategy { return strategy.Weighted{} },
+		func() strategy.Strategy { return strategy.LeastShards{SpreadZones: true} },
+		func() strategy.Strategy {
+			return strategy.Weighted{SpreadZones: true, RequesterZoneFactor: 1.25}
+		},
 		func() strategy.Strategy { return &strategy.ConsistentHashing{} },
 		func() strategy.Strategy { return strategy.External{} },
 	} {
@@ -151,7 +156,7 @@ func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
 						continue // new names are a new ring
 					}
 					rolls = append(rolls, roll{
-						name:    fmt.Sprintf("%T, to version %q, %s, new process first: %v", st(), version, order, before),
+						name:    fmt.Sprintf("%T%+v, to version %q, %s, new process first: %v", st(), st(), version, order, before),
 						version: version, order: orders[order], shards: 30, down: 400, up: 300, before: before, strategy: st(),
 					})
 				}

@@ -33,6 +33,8 @@ type plan struct {
 	nodes, proxies, shards int
 	minMembers             int
 	strategy               strategy.Strategy
+	// zones has the zones of nodes, by their names.
+	zones map[string]string
 	// outside leaves the cores' checks of themselves out.
 	outside     bool
 	coordinator coordinator.Config
