@@ -141,13 +141,16 @@ func (c *court) readAhead() error {
 	if !removed && !c.facts.hasWorkload("reliable") {
 		return nil
 	}
-	return c.src.each(func(r record) error {
+	err := c.src.each(func(r record) error {
 		c.noteSender(r)
 		if removed && r.kind == excluded {
 			c.anyLost = append(c.anyLost, span{r.start, r.start + 1})
+			c.facts.noteRemoved(r.sender, r.start)
 		}
 		return nil
 	})
+	c.mostCopies = c.facts.majorityLost(c.facts.copies())
+	return err
 }
 
 // judgeEntity judges the records of one counter, and of the register with its number.

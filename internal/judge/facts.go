@@ -65,6 +65,9 @@ type round struct {
 	TookEffect bool     `json:"took_effect"`
 	// KeepsMemory is set for delays that were too short to have a node removed.
 	KeepsMemory bool `json:"keeps_memory"`
+	// beside are the nodes that were removed on an overloaded machine while the round lasted, and
+	// that it did not hurt. The records tell.
+	beside map[uint64]bool
 }
 
 const (
@@ -200,7 +203,21 @@ func (f *facts) halfSetBack(of int) []span {
 
 // majorityLost are the rounds in which a majority of some processes may have lost their memory.
 func (f *facts) majorityLost(of int) []span {
-	return f.lost(func(r *round) bool { return 2*r.taken() > of })
+	return f.lost(func(r *round) bool { return 2*(r.taken()+len(r.beside)) > of })
+}
+
+// noteRemoved notes the removal of a node on an overloaded machine.
+func (f *facts) noteRemoved(node uint64, at int64) {
+	for i := range f.Rounds {
+		r := &f.Rounds[i]
+		if at < r.From || at >= r.To || slices.Contains(r.Nodes, node) {
+			continue
+		}
+		if r.beside == nil {
+			r.beside = map[uint64]bool{}
+		}
+		r.beside[node] = true
+	}
 }
 
 // watched returns the time from the begin of round i until the next round, or the end.

@@ -30,3 +30,20 @@ func TestRoundsTakeTheMemoryThatTheRunExcuses(t *testing.T) {
 		}
 	}
 }
+
+// A majority of three copies is lost if a node is removed beside the one that a round hurt, while the
+// round lasts. One that the round hurt counts once.
+func TestRemovedNodesAreLostBesideARound(t *testing.T) {
+	for name, c := range map[string]struct {
+		node uint64
+		at   int64
+		want int
+	}{"beside it": {7, 15, 1}, "what it hurt": {1, 15, 0}, "before": {7, 9, 0}, "after": {7, 20, 0}} {
+		f := &facts{Rounds: []round{{Kind: "stop", Places: []string{"a"}, Nodes: []uint64{1}, From: 10, To: 20}}}
+		f.noteRemoved(c.node, c.at)
+		f.noteRemoved(c.node, c.at)
+		if got := len(f.majorityLost(3)); got != c.want {
+			t.Errorf("%s: %d rounds take a majority, want %d", name, got, c.want)
+		}
+	}
+}

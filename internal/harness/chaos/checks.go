@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/harness/faults"
 	"github.com/peerage-go/peerage/internal/history"
 )
 
@@ -67,7 +68,7 @@ func (r *Report) safety(c *campaign, records []history.Record) {
 			continue
 		}
 		rough = append(rough, ro.Span())
-		if 2*ro.Lost() > c.cfg.replicas() { // a majority of the copies
+		if 2*(ro.Lost()+c.removedBeside(ro, records)) > c.cfg.replicas() { // a majority of the copies
 			beyond = append(beyond, ro.Span())
 		}
 	}
@@ -125,6 +126,21 @@ func (c *campaign) removals(records []history.Record) (spans []history.Span) {
 		}
 	}
 	return spans
+}
+
+// removedBeside returns how many members were removed on an overloaded machine during a rough round
+// that did not hurt them. Copies on them are lost beside those that the round took.
+func (c *campaign) removedBeside(ro *faults.Round, records []history.Record) int {
+	if !c.machine.Overloaded {
+		return 0
+	}
+	removed := map[uint64]bool{}
+	for _, rec := range records {
+		if rec.Op == history.Excluded && !rec.Start.Before(ro.From) && rec.Start.Before(ro.To) && !slices.Contains(ro.Nodes, rec.Sender) {
+			removed[rec.Sender] = true
+		}
+	}
+	return len(removed)
 }
 
 // data checks tokens over all lives of the cluster, and the reads of replicated data.

@@ -135,6 +135,21 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			c.faults.Rounds[0].Places = []string{"a", "b"}
 			return r
 		}, Config{Replicas: 3}, "", Passed},
+		"a kill beside which an overloaded machine removes another member takes the counts of both": {func(c *campaign, r []history.Record) []history.Record {
+			c.machine.Overloaded = true
+			return append(r, history.Record{Op: history.Excluded, Node: 2, Sender: 7, Start: 2100 * ms})
+		}, Config{Replicas: 3}, "", Passed},
+		"a kill on an overloaded machine takes what copies should have kept": {func(c *campaign, r []history.Record) []history.Record {
+			c.machine.Overloaded = true
+			return append(r, history.Record{Op: history.Excluded, Node: 2, Sender: 1, Start: 2100 * ms})
+		}, Config{Replicas: 3}, "majority of its 3 copies was|linearizable", Failed},
+		"a kill beside which another member is removed, on a machine with time to spare": {func(_ *campaign, r []history.Record) []history.Record {
+			return append(r, history.Record{Op: history.Excluded, Node: 2, Sender: 7, Start: 2100 * ms})
+		}, Config{Replicas: 3}, "majority of its 3 copies was|linearizable", Failed},
+		"a kill, when an overloaded machine had removed a member before it": {func(c *campaign, r []history.Record) []history.Record {
+			c.machine.Overloaded = true
+			return append(r, history.Record{Op: history.Excluded, Node: 2, Sender: 7, Start: 1900 * ms})
+		}, Config{Replicas: 3}, "majority of its 3 copies was|linearizable", Failed},
 		"a kill of one takes what one of two copies should have kept": {func(_ *campaign, r []history.Record) []history.Record { return r },
 			Config{Replicas: 2}, "majority of its 2 copies was|linearizable", Failed},
 		"a message of a former incarnation comes late": {func(_ *campaign, r []history.Record) []history.Record {
