@@ -236,7 +236,9 @@ func (v *Invariants) newestPlan(q map[int]bool, number int) (newest daemon.Plan,
 	return newest, hosts
 }
 
-// describePlan returns what the hosts in q lack until the workers of the newest plan of a daemon run.
+// describePlan returns what the hosts in q lack until the workers of the newest plan of a daemon run. They
+// may run under an earlier plan of as many workers, which a coordinator wrote that was replaced: the next
+// one may write it anew.
 func (v *Invariants) describePlan(q map[int]bool, number int) string {
 	newest, hosts := v.newestPlan(q, number)
 	if !newest.Running {
@@ -245,7 +247,7 @@ func (v *Invariants) describePlan(q map[int]bool, number int) string {
 	for shard := range v.run.Config.Types[number].Shards {
 		running := 0
 		for _, w := range hosts {
-			if k := w.at[shard]; k != nil && k.plan == newest {
+			if k := w.at[shard]; k != nil && k.plan.Workers == newest.Workers {
 				running++
 			}
 		}
