@@ -350,7 +350,7 @@ func afterACrash() *hub {
 	for i := range f.cluster.Nodes {
 		n, m := &f.cluster.Nodes[i], &f.cluster.View.Members[i]
 		n.Name, n.UpSeconds, n.MemoryBytes = string(rune('a'+i)), 6*24*3600, 81<<20
-		m.Name, m.Addr, m.AppVersion, m.Metadata = n.Name, fmt.Sprintf("10.0.0.%d:7101", 7+i), "1.8.2", map[string]string{"zone": string("xyz"[i%3])}
+		m.Name, m.Addr, m.AppVersion, m.Zone = n.Name, fmt.Sprintf("10.0.0.%d:7101", 7+i), "1.8.2", string("xyz"[i%3])
 		n.Lease.LeftSeconds = 2.9 - 0.1*float64(i)
 		for _, to := range []gossip.NodeID{1, 2, 4, 5} {
 			if to != n.ID {

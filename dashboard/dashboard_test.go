@@ -196,6 +196,16 @@ func TestRatesAndLatencies(t *testing.T) {
 	}
 }
 
+// The page has the zone of Config.Zone, whatever the application writes into its metadata.
+func TestMembersHaveTheirZone(t *testing.T) {
+	f := invent(2, 1, 8)
+	m := &f.cluster.View.Members[1]
+	m.Zone, m.Metadata = "b", map[string]string{"zone": "mine"}
+	if s := f.poll(t, newHub(f, Options{})); s.Members[0].Zone != "" || s.Members[1].Zone != "b" {
+		t.Errorf("zones %q and %q", s.Members[0].Zone, s.Members[1].Zone)
+	}
+}
+
 // A node keeps its colour for life, and its successor gets none that is in use.
 func TestColoursStay(t *testing.T) {
 	m := newModel()

@@ -154,7 +154,7 @@ func (m *model) addMembers(s *shown, c *figures.Cluster, nodes map[gossip.NodeID
 func (m *model) memberRow(g *gossip.Member, c *figures.Cluster, n *figures.Node, span float64) memberRow {
 	r := memberRow{
 		ID: g.ID, Name: g.Name, Addr: g.Addr, Color: m.colorOf(g.ID), Status: g.Status.String(), Version: g.AppVersion,
-		Roles: g.Roles, Zone: g.Metadata["zone"], Self: g.ID == c.Self, Lease: -1, Rate: -1,
+		Roles: g.Roles, Zone: g.Zone, Self: g.ID == c.Self, Lease: -1, Rate: -1,
 	}
 	if c.View == nil {
 		r.Status = "in no cluster"
