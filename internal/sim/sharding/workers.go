@@ -237,8 +237,8 @@ func (v *Invariants) newestPlan(q map[int]bool, number int) (newest daemon.Plan,
 }
 
 // describePlan returns what the hosts in q lack until the workers of the newest plan of a daemon run. They
-// may run under an earlier plan of as many workers, which a coordinator wrote that was replaced: the next
-// one may write it anew.
+// may run under a plan of an earlier term with as many workers, which a coordinator wrote that was
+// replaced: the next one may write it anew.
 func (v *Invariants) describePlan(q map[int]bool, number int) string {
 	newest, hosts := v.newestPlan(q, number)
 	if !newest.Running {
@@ -247,7 +247,8 @@ func (v *Invariants) describePlan(q map[int]bool, number int) string {
 	for shard := range v.run.Config.Types[number].Shards {
 		running := 0
 		for _, w := range hosts {
-			if k := w.at[shard]; k != nil && k.plan.Workers == newest.Workers {
+			k := w.at[shard]
+			if k != nil && (k.plan == newest || k.plan.Workers == newest.Workers && k.plan.Rev.Term < newest.Rev.Term) {
 				running++
 			}
 		}

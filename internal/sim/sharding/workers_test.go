@@ -36,6 +36,8 @@ func newDaemonNodes() (*Invariants, []*Node) {
 func TestAllWorkersOfOnePlanMustRun(t *testing.T) {
 	plan := daemon.Plan{Rev: daemon.Rev{Term: 2, Seq: 2}, Workers: 2, Running: true}
 	older := daemon.Plan{Rev: daemon.Rev{Term: 2, Seq: 1}, Workers: 2, Running: true}
+	replaced := daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: 3}, Workers: 2, Running: true}
+	larger := daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: 3}, Workers: 3, Running: true}
 	stopping := daemon.Plan{Rev: daemon.Rev{Term: 2, Seq: 3}, Workers: 1}
 	for name, c := range map[string]struct {
 		plans [2]daemon.Plan
@@ -50,6 +52,8 @@ func TestAllWorkersOfOnePlanMustRun(t *testing.T) {
 		"one runs twice":          {[2]daemon.Plan{plan, plan}, [2][3]daemon.Plan{{plan, plan}, {1: plan}}, false},
 		"one too many":            {[2]daemon.Plan{plan, plan}, [2][3]daemon.Plan{{plan, plan, plan}, {}}, false},
 		"one of an older plan":    {[2]daemon.Plan{plan, plan}, [2][3]daemon.Plan{{plan}, {1: older}}, false},
+		"one of a former term":    {[2]daemon.Plan{plan, plan}, [2][3]daemon.Plan{{plan}, {1: replaced}}, true},
+		"one of another number":   {[2]daemon.Plan{plan, plan}, [2][3]daemon.Plan{{plan}, {1: larger}}, false},
 		"stopping":                {[2]daemon.Plan{plan, stopping}, [2][3]daemon.Plan{{plan}, {1: plan}}, false},
 		"no plan":                 {},
 	} {
